@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boot, prove, watch and stop one vLLM server, or attach to one that someone else runs."""

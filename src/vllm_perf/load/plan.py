@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a load is told to do: serializable, so that a shard can run anywhere."""
+
+from dataclasses import dataclass
+
+from vllm_perf.spec.workload import ArrivalSpec, Endpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where requests go. ``base_url`` ends in ``/v1``; ``api_key`` is never written anywhere."""
+
+    base_url: str
+    model: str
+    api_key: str | None = None
+    name: str = ""
+    ca_file: str | None = None
+    proxy: str | None = None
+
+    def __repr__(self) -> str:
+        """Leave the key out, so that no traceback or log can show it."""
+        return f"Target(base_url={self.base_url!r}, model={self.model!r}, name={self.name!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRequest:
+    """One request, ready to send: ``body`` is the exact JSON, ``offset_ns`` its place in an open loop."""
+
+    prompt_id: str
+    body: bytes
+    prompt_tokens: int | None = None
+    offset_ns: int | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """Everything one shard needs. ``duration_s`` bounds a closed loop by time as well as by requests."""
+
+    workload: str
+    endpoint: Endpoint
+    target: Target
+    requests: tuple[PlannedRequest, ...]
+    arrival: ArrivalSpec
+    pinned_output_tokens: int | None
+    request_timeout_s: float
+    duration_s: float | None = None
+    prompt_set_hash: str = ""
