@@ -49,7 +49,7 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _COOKIE = re.compile(r"((?:set-)?cookie['\"]?\s*[:=,]\s*b?['\"]?)([^'\"\r\n]+)", re.IGNORECASE)
-_BEARER = re.compile(r"\b(bearer|basic)(\s+)([^\s'\",;)\]}<>]+)", re.IGNORECASE)
+_BEARER = re.compile(r"\b(bearer|basic)(\s+)([A-Za-z0-9_+/~.*\[-][^\s'\",;)\]}<>]*)", re.IGNORECASE)
 _NAMED = re.compile(rf"({_NAME}['\"]?\s*(?:[:=]|=>)\s*(?:b(?=['\"]))?)({_LIST})", re.IGNORECASE)
 _OPTION = re.compile(rf"(--(?:api-key|hf-token|token)(?:[ =]|['\"],\s*))({_VALUE})", re.IGNORECASE)
 _SAID = re.compile(
