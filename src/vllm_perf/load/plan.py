@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import ArrivalSpec, Endpoint
 
-
 __all__ = ["LoadPlan", "PlannedRequest", "Target"]
 
 
