@@ -6,19 +6,34 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vllm_perf.diagnosis.types import Diagnosis
+from vllm_perf.engine.errors import LabError
 from vllm_perf.engine.nvml import Gpu, GpuProcess, NoNvml, Nvml, open_nvml
+from vllm_perf.spec.category import Category
 
 # A CUDA context that is going away leaves this much behind for a moment; a model never is this small.
 SLACK_MIB = 512
 POLL_S = 0.25
 
 
-class GpuBusy(Exception):
+class GpuBusy(LabError):
     """Report a GPU whose memory did not come back; the message names who holds it, with pid and size."""
 
-    def __init__(self, message: str, processes: tuple[GpuProcess, ...] = ()) -> None:
-        """Keep the processes beside the sentence."""
-        super().__init__(message)
+    def __init__(self, evidence: str, processes: tuple[GpuProcess, ...], own_pids: Collection[int]) -> None:
+        """Call it a foreign process's doing unless every process named is ours."""
+        ours = bool(processes) and all(process.pid in own_pids for process in processes)
+        super().__init__(
+            "the GPU's memory did not come back",
+            Diagnosis(
+                category=Category.GPU_BUSY_OR_UTIL_TOO_HIGH if ours else Category.GPU_FOREIGN_PROCESS,
+                cause="an engine that was stopped still holds GPU memory"
+                if ours
+                else "another process holds GPU memory; the next engine would not fit, or share the card",
+                evidence=evidence,
+                remedy="end the process named, or pick another GPU with CUDA_VISIBLE_DEVICES",
+                figures={process.name: process.memory_mib or 0 for process in processes},
+            ),
+        )
         self.processes = processes
 
 
@@ -117,11 +132,7 @@ def _busy(gpus: GpuSet, held: dict[str, int], own_pids: Collection[int], timeout
             sentences.append(
                 f"GPU {gpu.index} ({gpu.name}) still holds {held[gpu.uuid]} MiB more than before: {holders}"
             )
-    message = (
-        f"{'; '.join(sentences)}. Waited {timeout_s:g} s. Stop the process named, or pick another GPU with "
-        "CUDA_VISIBLE_DEVICES."
-    )
-    return GpuBusy(message, tuple(culprits))
+    return GpuBusy(f"{'; '.join(sentences)} (waited {timeout_s:g} s)", tuple(culprits), own_pids)
 
 
 def _holders(processes: tuple[GpuProcess, ...], own_pids: Collection[int]) -> str:

@@ -8,6 +8,7 @@ import pytest
 from vllm_perf.engine.fake_nvml import FakeNvml, fake_gpu
 from vllm_perf.engine.gpu import GpuBusy, GpuSet, Waiting, visible_gpus, wait_memory_back
 from vllm_perf.engine.nvml import GpuProcess, GpuReading, NoNvml, process_name
+from vllm_perf.spec.category import Category
 
 CARD = fake_gpu(0)
 FOUR = FakeNvml(cards=tuple(fake_gpu(index) for index in range(4)))
@@ -105,14 +106,16 @@ def test_a_foreign_process_that_keeps_memory_is_named_with_pid_and_size() -> Non
     holder = GpuProcess(pid=26_825, name="python", memory_mib=57_375)
     with pytest.raises(GpuBusy, match=r"foreign process pid 26825 \(python, 57375 MiB\)") as caught:
         wait_memory_back(holding(used(57_900), (holder,)), {CARD.uuid: 500}, 3, waiting=ticking([]))
+    assert caught.value.diagnosis.category is Category.GPU_FOREIGN_PROCESS
     assert caught.value.processes == (holder,)
     assert "GPU 0 (Test GPU) still holds 57400 MiB more than before" in str(caught.value)
 
 
 def test_our_own_engine_that_lingers_is_called_ours() -> None:
     core = GpuProcess(pid=44, name="VLLM::EngineCore", memory_mib=104_277)
-    with pytest.raises(GpuBusy, match=r"our own engine's pid 44 \(VLLM::EngineCore, 104277 MiB\)"):
+    with pytest.raises(GpuBusy, match=r"our own engine's pid 44 \(VLLM::EngineCore, 104277 MiB\)") as caught:
         wait_memory_back(holding(used(104_277), (core,)), {}, 1, {44}, ticking([]))
+    assert caught.value.diagnosis.category is Category.GPU_BUSY_OR_UTIL_TOO_HIGH
 
 
 def test_memory_that_no_listed_process_holds_is_said_to_be_so() -> None:
