@@ -4,7 +4,6 @@
 import os
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -165,6 +164,7 @@ def _describe(spec: EngineSpec, process: EngineProcess, ready: ReadyTimes, insta
         warnings=(f"kept from the engine: {', '.join(kept_out)}",) if kept_out else (),
         argv=process.argv,
         vllm_version=install.version,
+        torch_version=install.torch,
         max_model_len=served.get("max_model_len"),
         log_path=str(process.log_path),
         process=process,
@@ -188,6 +188,3 @@ def _phase(log: str) -> str | None:
     """Return what a booting engine is at, from the last lines of its log."""
     positions = [(match.start(), words) for pattern, words in PHASES for match in re.finditer(pattern, log)]
     return max(positions)[1] if positions else None
-
-
-Say = Callable[[str], None]

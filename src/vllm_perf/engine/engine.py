@@ -22,6 +22,7 @@ class Engine:
     warnings: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     vllm_version: str = ""
+    torch_version: str | None = None
     random_weights: bool = False
     max_model_len: int | None = None
     log_path: str | None = None

@@ -16,6 +16,7 @@ class Answer:
 
     status: int | None
     body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
     error: Exception | None = None
 
     @property
@@ -42,8 +43,10 @@ def ask(
     try:
         request = urllib.request.Request(url, data=data, headers=headers)
         with _OPENER.open(request, timeout=timeout_s) as response:
-            return Answer(status=response.status, body=response.read())
+            return Answer(
+                status=response.status, body=response.read(), headers=tuple(response.headers.items())
+            )
     except urllib.error.HTTPError as error:
-        return Answer(status=error.code, body=error.read())
+        return Answer(status=error.code, body=error.read(), headers=tuple(error.headers.items()))
     except (OSError, ValueError) as error:
         return Answer(status=None, error=error)

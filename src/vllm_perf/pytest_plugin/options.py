@@ -23,7 +23,9 @@ class Option(NamedTuple):
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option("profile", "value", "full", "quick: one repetition, chat only; full: everything", ("quick", "full")),
+    Option(
+        "profile", "value", "full", "quick: one repetition, chat only; full: everything", ("quick", "full")
+    ),
     Option("ladder", "value", None, "ladder of the engines file to climb (default: the platform's first)"),
     Option("engine", "list", (), "measure only this engine (repeatable)"),
     Option("workload", "list", (), "measure only this workload (repeatable)"),
@@ -172,7 +174,9 @@ def read_options(config: pytest.Config) -> PerfConfig:
         lock_wait_s=_number(raw["lock-wait"], "--perf-lock-wait"),
         resume=bool(raw["resume"]),
         download=bool(raw["download"]),
-        repetitions=None if raw["repetitions"] is None else int(_number(raw["repetitions"], "--perf-repetitions")),
+        repetitions=None
+        if raw["repetitions"] is None
+        else int(_number(raw["repetitions"], "--perf-repetitions")),
         html=_path(root, raw["html"]),
         markdown=_path(root, raw["markdown"]),
         compare=bool(config.getoption("benchmark_compare", None)),

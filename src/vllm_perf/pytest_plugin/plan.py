@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from vllm_perf.lab.machine import Machine
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.budget import BudgetFile
 from vllm_perf.spec.engine import EngineSpec, Ladder
 from vllm_perf.spec.files import EngineBook, load_budgets, load_engines, load_workloads, pick
-from vllm_perf.spec.platform import Platform, detect_platform
 from vllm_perf.spec.workload import WorkloadSpec
 
 QUICK_WORKLOAD = "chat"
@@ -20,7 +20,7 @@ QUICK_WORKLOAD = "chat"
 class Plan:
     """The engines in the order in which they boot, and the workloads each gets."""
 
-    platform: Platform
+    machine: Machine
     book: EngineBook
     ladder: Ladder | None
     engines: tuple[EngineSpec, ...]
@@ -33,22 +33,21 @@ class Plan:
         return self.engines[0]
 
 
-def make_plan(config: PerfConfig) -> Plan:
+def make_plan(config: PerfConfig, machine: Machine) -> Plan:
     """Choose engines and workloads.
 
     Raises:
         pytest.UsageError: a spec file is wrong or a name is unknown; the message lists the valid ones.
     """
     try:
-        return _make_plan(config)
+        return _make_plan(config, machine)
     except SpecError as error:
         raise pytest.UsageError(str(error)) from error
 
 
-def _make_plan(config: PerfConfig) -> Plan:
-    platform = detect_platform()
-    if config.require_gpu and platform.kind != "cuda":
-        raise pytest.UsageError(f"--perf-require-gpu: no NVIDIA GPU here ({platform.reason})")
+def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
+    if config.require_gpu and machine.kind != "cuda":
+        raise pytest.UsageError(f"--perf-require-gpu: no NVIDIA GPU here ({machine.reason})")
     book = load_engines(config.engines_file)
     workloads = load_workloads(config.workloads_file)
     names = config.workloads or ((QUICK_WORKLOAD,) if config.profile == "quick" else tuple(workloads))
@@ -59,10 +58,12 @@ def _make_plan(config: PerfConfig) -> Plan:
     if config.base_url or config.golden:
         engines = (_external(config),)
     else:
-        ladder = pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(platform.kind)
+        ladder = (
+            pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(machine.kind)
+        )
         engines = tuple(book.engine(name) for name in config.engines or _rungs(config, ladder))
     return Plan(
-        platform=platform,
+        machine=machine,
         book=book,
         ladder=ladder,
         engines=engines,
