@@ -40,7 +40,7 @@ class RequestSample:
     first_answer_ns: int | None = None
     last_token_ns: int | None = None
     end_ns: int | None = None
-    chunk_ns: array[int] = field(default_factory=lambda: array("q"))
+    chunk_ns: "array[int]" = field(default_factory=lambda: array("q"))
     first_chunk_tokens: int = 1
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
