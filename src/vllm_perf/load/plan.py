@@ -11,11 +11,15 @@ __all__ = ["LoadPlan", "PlannedRequest", "Target"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRequest:
-    """One request, ready to send: ``body`` is the exact JSON, ``offset_ns`` its place in an open loop."""
+    """One request, ready to send: ``body`` is the exact JSON, ``offset_ns`` its place in an open loop.
+
+    ``output_tokens`` is the pinned length (``None``: not pinned); ``after`` the ``prompt_id`` it waits for.
+    """
 
     prompt_id: str
     body: bytes
     prompt_tokens: int | None = None
+    output_tokens: int | None = None
     offset_ns: int | None = None
     after: str | None = None
 
