@@ -80,7 +80,8 @@ def test_jobs_on_our_box_wait_in_one_line_for_one_gpu() -> None:
 
 def test_the_gate_starts_by_a_label_only_and_never_for_a_fork() -> None:
     gate = load("perf-gate.yml")
-    assert gate[True] == {"pull_request": {"types": ["labeled"]}}  # YAML reads the key "on" as true
+    triggers = dict(gate.items())[True]  # type: ignore[index]  # YAML reads the key "on" as true
+    assert triggers == {"pull_request": {"types": ["labeled"]}}
     condition = gate["jobs"]["admit"]["if"]
     assert "github.event.label.name == 'perf-gate'" in condition
     assert "head.repo.full_name == github.repository" in condition

@@ -156,7 +156,7 @@ def two_branches(folder: Path) -> tuple[Path, str, str, str]:
     clone = folder / "head"
     clone.mkdir()
     git(clone, "init", "-q", "-b", "main")
-    commits = {}
+    commits: dict[str, str] = {}
     for name, branch in (("fork", "main"), ("main", "main"), ("head", "topic")):
         if branch == "topic":
             git(clone, "checkout", "-q", "-b", "topic", commits["fork"])
