@@ -24,7 +24,7 @@ UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 
 
 def main() -> int:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036  the very check that tells an old Python so
         print(f"vllm-perf needs Python 3.11 or newer; this is {sys.version.split()[0]}", file=sys.stderr)
         return 2
     part = sys.argv[1] if len(sys.argv) > 1 else "engine"
@@ -105,7 +105,9 @@ def packages(name: str) -> None:
 
 def remove_unwanted() -> None:
     """Take away what breaks transformers beside a CPU torch, however it got here."""
-    code = f"import importlib.metadata as m; print(*[d for d in {UNWANTED!r} if any(True for _ in m.distributions(name=d))])"
+    code = (
+        f"import importlib.metadata as m; print(*[n for n in {UNWANTED!r} if list(m.distributions(name=n))])"
+    )
     found = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     if found:
         say(f"removing {', '.join(found)}: not needed for text, and a CUDA build breaks a CPU torch")

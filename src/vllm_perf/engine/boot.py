@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from vllm_perf.diagnosis.boot import classify_boot
 from vllm_perf.diagnosis.types import Diagnosis
@@ -156,7 +156,9 @@ def _last_line(log: str) -> str:
 def _describe(spec: EngineSpec, process: EngineProcess, ready: ReadyTimes, install: Install) -> Engine:
     root = f"http://127.0.0.1:{process.port}"
     models = ask(f"{root}/v1/models", key=_key(spec)).json() or {}
-    served = next((item for item in models.get("data", []) if item.get("id") == spec.model_id), {})
+    served: dict[str, Any] = next(
+        (item for item in models.get("data", []) if item.get("id") == spec.model_id), {}
+    )
     kept_out = scrubbed(os.environ)
     return Engine(
         spec=spec,

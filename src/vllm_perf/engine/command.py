@@ -68,7 +68,7 @@ def scrubbed(inherited: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def resolve_weights(model: str) -> Path | None:
-    """Return the local folder of a model's weights: a path, or a complete snapshot in the Hugging Face cache."""
+    """Return the local folder of a model's weights: a path, or a snapshot in the Hugging Face cache."""
     direct = Path(model).expanduser()
     if (direct / "config.json").is_file():
         return direct

@@ -62,7 +62,7 @@ def _no_vllm(interpreter: str, seen: str) -> LabError:
             category=Category.IMPORT_ERROR,
             cause="the interpreter that should serve the engines has no usable vLLM",
             evidence=f"{interpreter}: {seen}",
-            remedy="run ./scripts/perf (it installs the vLLM that fits), or pip install 'vllm-perf[gpu]' with an "
-            "NVIDIA GPU, 'vllm-perf[cpu]' without; or name another interpreter as python = in the engine's table",
+            remedy="run ./scripts/perf (it installs the vLLM that fits), or pip install 'vllm-perf[gpu]' with "
+            "an NVIDIA GPU, 'vllm-perf[cpu]' without; or name another interpreter as python = in the engine",
         ),
     )

@@ -174,12 +174,12 @@ def _one_series(
     engine: str, metric: Metric, runs: Sequence[Run], workload: WorkloadSpec, invalid: Sequence[str]
 ) -> Series:
     taken = measure(metric, runs, workload)
+    status = SeriesStatus.OK
+    reasons: tuple[str, ...] = ()
     if taken.value is None:
         status, reasons = SeriesStatus.FAILED, (taken.unavailable or "no value",)
     elif invalid:
         status, reasons = SeriesStatus.INVALID, tuple(invalid)
-    else:
-        status, reasons = SeriesStatus.OK, ()
     per_request = metric.kind == "time" and metric.of is not None
     return Series(
         engine=engine,

@@ -36,7 +36,10 @@ def opening_failure(error: BaseException, address: Address, proxy: Address | Non
     if isinstance(error, ProxyRefused):
         return Category.LOCAL_PROXY_FAILED, f"the proxy {hop.netloc} refused a tunnel: {error}"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Category.TLS_TRUST, f"the certificate of {address.netloc} is not trusted: {error.verify_message}"
+        return (
+            Category.TLS_TRUST,
+            f"the certificate of {address.netloc} is not trusted: {error.verify_message}",
+        )
     if isinstance(error, ssl.SSLError | FramingError):
         return _no_tls(error, address)
     if isinstance(error, socket.gaierror):
@@ -55,7 +58,9 @@ def opening_failure(error: BaseException, address: Address, proxy: Address | Non
 def _no_tls(error: BaseException, address: Address) -> Failure:
     """A TLS error: most often plain HTTP behind an https:// URL, whose first bytes are no TLS record."""
     text = str(getattr(error, "reason", "") or error)
-    if any(word in text for word in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER", "UNEXPECTED_EOF")):
+    if any(
+        word in text for word in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER", "UNEXPECTED_EOF")
+    ):
         return (
             Category.SCHEME_MISMATCH,
             f"{address.netloc} does not speak TLS ({text}): the base URL says https://, try http://",

@@ -102,7 +102,9 @@ class TlsWire:
 
     def flush(self) -> bool:
         """Send what was kept; return whether nothing is left."""
-        return self._plain.flush() and (not self._outgoing.pending or self._plain.write(self._outgoing.read()))
+        return self._plain.flush() and (
+            not self._outgoing.pending or self._plain.write(self._outgoing.read())
+        )
 
     def _read(self) -> Received:
         """Read once and decrypt all that is complete; raises ``BlockingIOError`` before a whole record."""

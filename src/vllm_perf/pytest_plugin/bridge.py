@@ -35,7 +35,7 @@ def benchmark_session(config: pytest.Config) -> Any:
     return getattr(config, SESSION, None)
 
 
-def _metadata(row: dict[str, Any]) -> Metadata:
+def _metadata(row: dict[str, Any]) -> Any:
     """Return a row as pytest-benchmark keeps one: as if a fixture had timed it once per sample."""
     fixture = SimpleNamespace(
         name=row["name"],
@@ -48,7 +48,7 @@ def _metadata(row: dict[str, Any]) -> Metadata:
         has_error=False,
     )
     options = {"disable_gc": False, "min_rounds": 1, "warmup": False}
-    metadata = Metadata(fixture, iterations=1, options=options)
+    metadata: Any = Metadata(fixture, iterations=1, options=options)  # type: ignore[no-untyped-call]
     for sample in row["samples"]:
         metadata.stats.update(sample)
     return metadata

@@ -84,7 +84,8 @@ class Controller:
         self.progress.done()
         if is_worker(self.pytest_config) or not self.outcomes:
             return
-        self.ending = finish(self)
+        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+        self.ending = finish(self, interrupted=interrupted)
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = self.exit_code(int(exitstatus))
         if not self.ending.keep_cells:

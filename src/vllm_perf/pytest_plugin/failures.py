@@ -7,11 +7,14 @@ PerfOutcome
 └── LabBroken        nothing could be measured (exit code 11)
 """
 
-import pytest
+from _pytest.outcomes import Failed
 
 
-class PerfOutcome(pytest.fail.Exception):
-    """Fail a test with an explanation; ``kind`` travels with the report."""
+class PerfOutcome(Failed):
+    """Fail a test with an explanation; ``kind`` travels with the report.
+
+    ``pytest.fail.Exception`` is this class; its typed name is private.
+    """
 
     kind = "failed"
 

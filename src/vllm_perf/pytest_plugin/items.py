@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn the plan into tests: one per engine, workload and metric, in an order that boots each engine once."""
 
-from collections.abc import Iterable
-
 import pytest
 
+from vllm_perf.lab.result import BOOT
 from vllm_perf.pytest_plugin.plan import Plan
 
 METRICS_MARK = "perf_metrics"
@@ -23,30 +22,33 @@ def parametrize(metafunc: pytest.Metafunc, plan: Plan) -> None:
     alone: one per engine. The id starts with the engine, so that xdist can keep its tests together.
     """
     if CASE in metafunc.fixturenames:
-        cases = list(_cases(metafunc, plan))
-        if not cases:
-            raise pytest.UsageError(f"{metafunc.definition.nodeid}: its marks leave no case to test")
+        cases = _cases(metafunc, plan)
         metafunc.parametrize(CASE, cases, ids=[":".join(case) for case in cases], scope="session")
     elif ENGINE in metafunc.fixturenames:
         names = [engine.name for engine in plan.engines]
         metafunc.parametrize(ENGINE, names, ids=[f"{name}:" for name in names], scope="session")
 
 
-def _cases(metafunc: pytest.Metafunc, plan: Plan) -> Iterable[Case]:
+def _cases(metafunc: pytest.Metafunc, plan: Plan) -> list[Case]:
     mark = metafunc.definition.get_closest_marker(METRICS_MARK)
     if mark is None or not mark.args:
         raise pytest.UsageError(
             f"{metafunc.definition.nodeid} asks for '{CASE}' but names no metric; add "
             f'@pytest.mark.{METRICS_MARK}("ttft_p50")'
         )
-    only = mark.kwargs.get("workload")
     last_only = metafunc.definition.get_closest_marker(LADDER_MARK) is not None
     engines = plan.engines[-1:] if last_only else plan.engines
-    for engine in engines:
-        for workload in plan.workloads:
-            if only is None or workload.name in (only if isinstance(only, tuple | list) else (only,)):
-                for metric in mark.args:
-                    yield engine.name, workload.name, metric
+    if last_only and len(plan.engines) < 2:
+        return []  # one rung alone has nothing to gain over
+    names = _workloads(mark.kwargs.get("workload"), plan)
+    return [(engine.name, name, metric) for engine in engines for name in names for metric in mark.args]
+
+
+def _workloads(only: str | tuple[str, ...] | None, plan: Plan) -> list[str]:
+    """Return the workloads a mark names, as far as they are part of this run; booting always is."""
+    wanted = (only,) if isinstance(only, str) else only
+    names = [BOOT, *(workload.name for workload in plan.workloads)]
+    return [name for name in names if (name != BOOT if wanted is None else name in wanted)]
 
 
 def engine_of(item: pytest.Item) -> str | None:
@@ -57,7 +59,8 @@ def engine_of(item: pytest.Item) -> str | None:
     if CASE in callspec.params:
         name: str = callspec.params[CASE][0]
         return name
-    return callspec.params.get(ENGINE)
+    alone: str | None = callspec.params.get(ENGINE)
+    return alone
 
 
 def is_perf(item: pytest.Item) -> bool:
@@ -80,7 +83,7 @@ def order(items: list[pytest.Item], plan: Plan) -> None:
         if item.get_closest_marker(LADDER_MARK) is not None:
             return (2, 0, 0)
         case: Case | None = item.callspec.params.get(CASE)  # type: ignore[attr-defined]
-        return (1, engines[engine], -1 if case is None else workloads[case[1]])
+        return (1, engines[engine], -1 if case is None else workloads.get(case[1], -1))
 
     items.sort(key=key)
 

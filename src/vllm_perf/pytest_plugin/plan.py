@@ -54,7 +54,8 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
     chosen = tuple(
         _fit(pick(workloads, name, f"{config.workloads_file}: workload"), config) for name in names
     )
-    ladder = None
+    ladder: Ladder | None = None
+    engines: tuple[EngineSpec, ...]
     if config.base_url or config.golden:
         engines = (_external(config),)
     else:

@@ -12,6 +12,7 @@ from vllm_perf.spec.engine import EngineSpec, Ladder, ModelShape
 from vllm_perf.spec.workload import WorkloadSpec
 
 T = TypeVar("T")
+Table = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def load_engines(path: Path) -> EngineBook:
     """
     data = read_toml(path)
     refuse_unknown(data, ("engines", "ladders", "models"), str(path))
-    tables = data.get("engines", {})
+    tables: dict[str, Table] = data.get("engines", {})
     engines = {
         name: parse(EngineSpec, _resolve(name, tables, path), f"{path}: [engines.{name}]") for name in tables
     }
@@ -79,19 +80,19 @@ def load_engines(path: Path) -> EngineBook:
 
 
 def _resolve(
-    name: str, tables: dict[str, dict[str, Any]], path: Path, seen: tuple[str, ...] = ()
+    name: str, tables: dict[str, Table], path: Path, seen: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Merge an engine's table over the one it extends: flags, env and expect key by key."""
     if name in seen:
         raise SpecError(f"{path}: [engines.{seen[0]}] extends itself: {' -> '.join((*seen, name))}")
-    own = dict(pick(tables, name, f"{path}: engine"))
+    own: Table = {**pick(tables, name, f"{path}: engine")}
     own["name"] = name
     own["own_flags"] = own.get("flags", {})
     parent_name = own.pop("extends", None)
     if parent_name is None:
         return own
     parent = _resolve(parent_name, tables, path, (*seen, name))
-    merged = {**parent, **own}
+    merged: dict[str, Any] = {**parent, **own}
     for key in ("flags", "env", "expect"):
         merged[key] = {**parent.get(key, {}), **own.get(key, {})}
     if "title" not in own:
