@@ -17,7 +17,9 @@ class Measurement:
 
     ``value`` is in ``unit``; ``None`` with ``unavailable`` saying why. ``samples`` are what the value was
     taken from, one a request (failed ones as ``inf``) or one a repetition; ``direction`` is what is better.
-    ``low``/``high`` is the 95 % interval of ``value`` where one can be given.
+    ``low``/``high`` is the 95 % interval of ``value`` where one can be given; either may be ``None`` alone
+    (unbounded on that side). ``estimated``: it leans on token counts that nobody reported. A measurement
+    without ``samples`` is an exact count, which has no interval and needs none.
     """
 
     metric: str
@@ -32,6 +34,7 @@ class Measurement:
     high: float | None = None
     unavailable: str | None = None
     gating: bool = False
+    estimated: bool = False
 
     def require(self) -> float:
         """Return the value.

@@ -1,2 +1,136 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin: options, fixtures, the pytest-benchmark bridge and reporting."""
+"""The pytest plugin: hooks only, each handing over to the module that does it.
+
+Nothing that measures is imported before a collected test asks for an engine: a project that merely has
+the plugin installed pays a few milliseconds.
+"""
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vllm_perf.pytest_plugin.options import add_options, read_options, swallowed_path
+
+if TYPE_CHECKING:
+    from vllm_perf.pytest_plugin.controller import Controller
+
+CONTROLLER = pytest.StashKey["Controller"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marks, and catch ``--benchmark-compare PATH``, which would compare nothing and pass."""
+    config.addinivalue_line(
+        "markers", "perf_metrics(name, ..., workload=None): the metrics a perf test checks"
+    )
+    config.addinivalue_line(
+        "markers", "perf_ladder: a perf test of the ladder's last rung against the others"
+    )
+    swallowed = swallowed_path(config)
+    if swallowed is not None:
+        raise pytest.UsageError(
+            f"--benchmark-compare took '{swallowed}' as the name of a stored run, so nothing would be compared "
+            f"and nothing selected. Put the path first: pytest {swallowed} --benchmark-compare"
+        )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give perf tests their engines, workloads and metrics."""
+    if "perf_case" in metafunc.fixturenames or "perf_engine" in metafunc.fixturenames:
+        from vllm_perf.pytest_plugin.items import parametrize  # only for perf tests, see above
+
+        parametrize(metafunc, controller(metafunc.config).plan)
+
+
+def controller(config: pytest.Config) -> "Controller":
+    """Return this process's controller, built at the first test that needs it."""
+    found = config.stash.get(CONTROLLER, None)
+    if found is None:
+        from vllm_perf.pytest_plugin.controller import Controller  # only for perf tests, see above
+
+        found = config.stash[CONTROLLER] = Controller.open(config, read_options(config))
+        config.pluginmanager.register(found, "vllm_perf_controller")
+    return found
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order perf tests so that each engine boots once."""
+    found = config.stash.get(CONTROLLER, None)
+    if found is not None:
+        found.collected(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    """Keep pytest-benchmark from calling a moved clock another machine."""
+    from vllm_perf.pytest_plugin.bridge import (
+        steady_machine_info,
+    )  # pytest-benchmark's types, only when it saves
+
+    steady_machine_info(machine_info)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep each engine's tests on one worker (``--dist load`` and ``loadgroup`` would boot it on several)."""
+    from vllm_perf.pytest_plugin.xdist_scheduler import make_scheduler  # xdist's types, only when it runs
+
+    return make_scheduler(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell an xdist worker where this session's cells are."""
+    from vllm_perf.pytest_plugin.workers import prepare_node  # xdist's types, only when it runs
+
+    prepare_node(node)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a perf test's outcome travel with its report, also from an xdist worker."""
+    report = yield
+    outcome = item.stash.get(OUTCOME, None)
+    if outcome is not None and report.when == "call":
+        report.vllm_perf = outcome  # type: ignore[attr-defined]
+        report.user_properties.extend(
+            (f"vllm_perf.{name}", str(value)) for name, value in outcome.items() if value is not None
+        )
+    return report
+
+
+OUTCOME = pytest.StashKey[dict[str, Any]]()
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Show *no verdict* and *lab broken* by their names; both stay failures for JUnit and for exit codes."""
+    outcome = getattr(report, "vllm_perf", None)
+    if outcome is None or report.when != "call" or not report.failed:
+        return None
+    if outcome["kind"] == "no verdict":
+        return "no verdict", "N", "NO VERDICT"
+    if outcome["kind"] == "lab broken":
+        return "lab broken", "L", "LAB BROKEN"
+    return None
+
+
+@pytest.fixture(scope="session")
+def perf_session(pytestconfig: pytest.Config) -> Any:
+    """Return the session's lab (:class:`vllm_perf.pytest_plugin.session.PerfSession`)."""
+    return controller(pytestconfig).session
+
+
+@pytest.fixture
+def perf(request: pytest.FixtureRequest, perf_session: Any) -> Any:
+    """Return the judge of the running test: ``perf.check()`` measures and asserts its case."""
+    from vllm_perf.pytest_plugin.judge import Judge  # only for perf tests, see above
+
+    return Judge(session=perf_session, item=request.node, case=request.node.callspec.params.get("perf_case"))

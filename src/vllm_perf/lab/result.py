@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one measured cell leaves: the record's parts, and why it gives no verdict where it gives none."""
+
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter
+
+from vllm_perf.history.record import Cell, Series
+from vllm_perf.metrics.measurement import Measurement
+
+BOOT = "boot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellResult:
+    """One engine under one workload. ``invalid`` are sentences; ``warnings`` are worth a line, no more.
+
+    ``floor_ms`` is what the client itself adds to TTFT at this concurrency (``None``: not measured).
+    ``failure`` is the paragraph of a lab failure: then there are no series.
+    """
+
+    engine: str
+    workload: str
+    cell: Cell | None = None
+    series: tuple[Series, ...] = ()
+    invalid: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    floor_ms: float | None = None
+    failure: str | None = None
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def find(self, metric: str) -> Series | None:
+        """Return one metric's series, or ``None``."""
+        return next((one for one in self.series if one.metric == metric), None)
+
+    def measurement(self, metric: str) -> Measurement | None:
+        """Return one metric as a measurement: its repetitions' values are the samples."""
+        one = self.find(metric)
+        return None if one is None else as_measurement(one)
+
+
+def as_measurement(series: Series) -> Measurement:
+    """Return a stored series as the measurement that it was."""
+    pooled = tuple(value for repetition in series.samples for value in repetition)
+    replicates = tuple(value for value in series.replicates if value is not None)
+    return Measurement(
+        metric=series.metric,
+        unit=series.unit,
+        direction=series.direction,
+        value=series.value,
+        samples=pooled or replicates,
+        sent=series.sent,
+        ok=series.ok,
+        failed=series.failed,
+        low=series.low,
+        high=series.high,
+        unavailable=None if series.value is not None else "; ".join(series.reasons) or "no value",
+        gating=series.gating,
+    )
+
+
+ADAPTER: TypeAdapter[CellResult] = TypeAdapter(CellResult)
+
+
+def to_json(result: CellResult) -> bytes:
+    """Return a result as JSON: it travels between xdist's workers and survives an interrupted session."""
+    return ADAPTER.dump_json(result)
+
+
+def from_json(data: bytes) -> CellResult:
+    """Return the result that ``to_json`` wrote.
+
+    Raises:
+        pydantic.ValidationError: it is not one.
+    """
+    return ADAPTER.validate_json(data)

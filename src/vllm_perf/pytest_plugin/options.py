@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite's options, each with an ini twin, turned into one frozen object at the border."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pytest
+
+Profile = Literal["quick", "full"]
+FailOn = Literal["regression", "inconclusive", "never"]
+
+
+class Option(NamedTuple):
+    """One option: ``kind`` is how argparse takes it, ``default`` what holds without it."""
+
+    name: str
+    kind: Literal["value", "list", "flag"]
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "profile", "value", "full", "quick: one repetition, chat only; full: everything", ("quick", "full")
+    ),
+    Option("ladder", "value", None, "ladder of the engines file to climb (default: the platform's first)"),
+    Option("engine", "list", (), "measure only this engine (repeatable)"),
+    Option("workload", "list", (), "measure only this workload (repeatable)"),
+    Option("base-url", "value", None, "test a server that someone else runs, e.g. http://host:8000/v1"),
+    Option("model", "value", None, "model id to ask --perf-base-url for"),
+    Option("api-key-env", "value", None, "name of the environment variable that holds the key"),
+    Option("golden", "flag", False, "use the golden engine (known timing) in place of vLLM"),
+    Option("require-gpu", "flag", False, "fail instead of measuring on the CPU when there is no GPU"),
+    Option("history", "value", None, "folder of stored runs (default: .vllm-perf/history)"),
+    Option("baseline", "value", None, "git ref, stored run's file, or anchor to compare with"),
+    Option(
+        "fail-on",
+        "value",
+        "regression",
+        "what a comparison fails on: a regression, also an inconclusive one, or nothing",
+        ("regression", "inconclusive", "never"),
+    ),
+    Option("log-dir", "value", None, "folder for engine logs (default: .vllm-perf/logs)"),
+    Option("engines-file", "value", "fixtures/engines.toml", "where engines are described"),
+    Option("workloads-file", "value", "fixtures/workloads.toml", "where workloads are described"),
+    Option("budgets-dir", "value", "fixtures/budgets", "folder of budgets, one file a kind of hardware"),
+    Option("policy-file", "value", "fixtures/history.toml", "which parts must match for a comparison"),
+    Option("allowed-change", "value", "0.05", "share by which a metric may get worse (0.05 is 5 %)"),
+    Option("lock-wait", "value", "3600", "seconds to wait for another session's engine"),
+    Option("resume", "flag", False, "take over cells that an interrupted run of the same work finished"),
+    Option("download", "flag", False, "let vLLM download a model that is not on this machine"),
+    Option("repetitions", "value", None, "repetitions of every workload in place of its own number"),
+    Option("html", "value", None, "write the report as one HTML page to this file"),
+    Option("markdown", "value", None, "write the job summary as Markdown to this file"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerfConfig:
+    """What the user asked for; every path is absolute."""
+
+    root: Path
+    profile: Profile
+    ladder: str | None
+    engines: tuple[str, ...]
+    workloads: tuple[str, ...]
+    base_url: str | None
+    model: str | None
+    api_key_env: str | None
+    golden: bool
+    require_gpu: bool
+    history_dir: Path
+    baseline: str | None
+    fail_on: FailOn
+    log_dir: Path
+    engines_file: Path
+    workloads_file: Path
+    budgets_dir: Path
+    policy_file: Path
+    allowed_change: float
+    lock_wait_s: float
+    resume: bool
+    download: bool
+    repetitions: int | None
+    html: Path | None
+    markdown: Path | None
+    compare: bool
+
+    @property
+    def work_dir(self) -> Path:
+        """Return the folder for everything this project keeps in a checkout."""
+        return self.root / ".vllm-perf"
+
+    @property
+    def api_key(self) -> str | None:
+        """Return the key from the environment variable that was named, never stored anywhere."""
+        return os.environ.get(self.api_key_env) if self.api_key_env else None
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option and its ini twin."""
+    group = parser.getgroup("vllm-perf", "performance of vLLM servers")
+    for option in OPTIONS:
+        flag = f"--perf-{option.name}"
+        dest = _dest(option.name)
+        ini = f"perf_{option.name.replace('-', '_')}"
+        if option.kind == "flag":
+            group.addoption(flag, dest=dest, action="store_true", default=None, help=option.help)
+            parser.addini(ini, option.help, type="bool", default=option.default)
+        elif option.kind == "list":
+            group.addoption(flag, dest=dest, action="append", metavar="NAME", help=option.help)
+            parser.addini(ini, option.help, type="args", default=list(option.default))
+        else:
+            choices = option.choices or None
+            group.addoption(flag, dest=dest, default=None, choices=choices, metavar="VALUE", help=option.help)
+            parser.addini(ini, option.help, default=option.default)
+
+
+def _dest(name: str) -> str:
+    return f"perf_{name.replace('-', '_')}"
+
+
+def _get(config: pytest.Config, option: Option) -> Any:
+    given = config.getoption(_dest(option.name))
+    if given is not None:
+        return given
+    value = config.getini(f"perf_{option.name.replace('-', '_')}")
+    if option.choices and value not in option.choices:
+        raise pytest.UsageError(
+            f"perf_{option.name}: '{value}' is not one of {', '.join(option.choices)} (in the ini file)"
+        )
+    return value
+
+
+def read_options(config: pytest.Config) -> PerfConfig:
+    """Return the user's choices.
+
+    Raises:
+        pytest.UsageError: two of them contradict each other, or a number is none.
+    """
+    raw = {option.name: _get(config, option) for option in OPTIONS}
+    if (raw["base-url"] is None) != (raw["model"] is None):
+        missing = "--perf-model" if raw["model"] is None else "--perf-base-url"
+        raise pytest.UsageError(f"--perf-base-url and --perf-model go together; {missing} is missing")
+    if raw["golden"] and raw["base-url"]:
+        raise pytest.UsageError("--perf-golden and --perf-base-url exclude each other; leave one out")
+    if raw["api-key-env"] and not os.environ.get(raw["api-key-env"]):
+        raise pytest.UsageError(f"--perf-api-key-env: environment variable '{raw['api-key-env']}' is not set")
+    root = config.rootpath
+    work = root / ".vllm-perf"
+    return PerfConfig(
+        root=root,
+        profile=raw["profile"],
+        ladder=raw["ladder"],
+        engines=tuple(raw["engine"]),
+        workloads=tuple(raw["workload"]),
+        base_url=raw["base-url"].rstrip("/") if raw["base-url"] else None,
+        model=raw["model"],
+        api_key_env=raw["api-key-env"],
+        golden=bool(raw["golden"]),
+        require_gpu=bool(raw["require-gpu"]),
+        history_dir=_path(root, raw["history"]) or work / "history",
+        baseline=raw["baseline"],
+        fail_on=raw["fail-on"],
+        log_dir=_path(root, raw["log-dir"]) or work / "logs",
+        engines_file=root / raw["engines-file"],
+        workloads_file=root / raw["workloads-file"],
+        budgets_dir=root / raw["budgets-dir"],
+        policy_file=root / raw["policy-file"],
+        allowed_change=_number(raw["allowed-change"], "--perf-allowed-change"),
+        lock_wait_s=_number(raw["lock-wait"], "--perf-lock-wait"),
+        resume=bool(raw["resume"]),
+        download=bool(raw["download"]),
+        repetitions=None
+        if raw["repetitions"] is None
+        else int(_number(raw["repetitions"], "--perf-repetitions")),
+        html=_path(root, raw["html"]),
+        markdown=_path(root, raw["markdown"]),
+        compare=bool(config.getoption("benchmark_compare", None)),
+    )
+
+
+def _path(root: Path, value: str | None) -> Path | None:
+    return root / value if value else None
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise pytest.UsageError(f"{what}: '{text}' is not a number") from None
+    if number < 0:
+        raise pytest.UsageError(f"{what}: {text} is negative")
+    return number
+
+
+def swallowed_path(config: pytest.Config) -> str | None:
+    """Return the path that ``--benchmark-compare PATH`` took as a run's name, if it did.
+
+    ``pytest --benchmark-compare tests/perf`` would compare nothing, collect everything and exit 0.
+    """
+    value = config.getoption("benchmark_compare", None)
+    if isinstance(value, str) and (config.invocation_params.dir / value).exists():
+        return value
+    return None

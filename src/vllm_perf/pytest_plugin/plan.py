@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which engines, workloads and metrics are tested, in which order: pure data from options and spec files."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from vllm_perf.lab.machine import Machine
+from vllm_perf.pytest_plugin.options import PerfConfig
+from vllm_perf.spec.base import SpecError
+from vllm_perf.spec.budget import BudgetFile
+from vllm_perf.spec.engine import EngineSpec, Ladder
+from vllm_perf.spec.files import EngineBook, load_budgets, load_engines, load_workloads, pick
+from vllm_perf.spec.workload import WorkloadSpec
+
+QUICK_WORKLOAD = "chat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The engines in the order in which they boot, and the workloads each gets."""
+
+    machine: Machine
+    book: EngineBook
+    ladder: Ladder | None
+    engines: tuple[EngineSpec, ...]
+    workloads: tuple[WorkloadSpec, ...]
+    budgets: tuple[BudgetFile, ...]
+
+    @property
+    def first(self) -> EngineSpec:
+        """Return the rung that every gain is taken against."""
+        return self.engines[0]
+
+
+def make_plan(config: PerfConfig, machine: Machine) -> Plan:
+    """Choose engines and workloads.
+
+    Raises:
+        pytest.UsageError: a spec file is wrong or a name is unknown; the message lists the valid ones.
+    """
+    try:
+        return _make_plan(config, machine)
+    except SpecError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
+    if config.require_gpu and machine.kind != "cuda":
+        raise pytest.UsageError(f"--perf-require-gpu: no NVIDIA GPU here ({machine.reason})")
+    book = load_engines(config.engines_file)
+    workloads = load_workloads(config.workloads_file)
+    names = config.workloads or ((QUICK_WORKLOAD,) if config.profile == "quick" else tuple(workloads))
+    chosen = tuple(
+        _fit(pick(workloads, name, f"{config.workloads_file}: workload"), config) for name in names
+    )
+    ladder: Ladder | None = None
+    engines: tuple[EngineSpec, ...]
+    if config.base_url or config.golden:
+        engines = (_external(config),)
+    else:
+        ladder = (
+            pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(machine.kind)
+        )
+        engines = tuple(book.engine(name) for name in config.engines or _rungs(config, ladder))
+    return Plan(
+        machine=machine,
+        book=book,
+        ladder=ladder,
+        engines=engines,
+        workloads=chosen,
+        budgets=load_budgets(config.budgets_dir),
+    )
+
+
+def _rungs(config: PerfConfig, ladder: Ladder) -> tuple[str, ...]:
+    """Return the ladder's engines: all, or first and last where it must be quick."""
+    if config.profile == "quick" and len(ladder.engines) > 1:
+        return (ladder.engines[-1],)
+    return ladder.engines
+
+
+def _fit(workload: WorkloadSpec, config: PerfConfig) -> WorkloadSpec:
+    if config.repetitions is not None:
+        return workload.model_copy(update={"repetitions": config.repetitions})
+    return workload
+
+
+def _external(config: PerfConfig) -> EngineSpec:
+    name = "golden" if config.golden else "external"
+    return EngineSpec(name=name, title=name, model=config.model or "golden")

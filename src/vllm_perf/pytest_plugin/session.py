@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one session shares: the plan, the engine that runs, the cells measured so far.
+
+Nothing here is built before a collected test asks for it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from vllm_perf.engine.boot import BootSettings
+from vllm_perf.engine.engine import Engine
+from vllm_perf.engine.errors import LabError
+from vllm_perf.engine.external import attach
+from vllm_perf.engine.gpu import wait_memory_back
+from vllm_perf.engine.pool import EnginePool
+from vllm_perf.history.collect import probe_hardware
+from vllm_perf.history.git import Suite, describe_suite
+from vllm_perf.lab.boot_cell import boot_cell
+from vllm_perf.lab.machine import Machine, detect_machine
+from vllm_perf.lab.measure import Bench, measure_cell
+from vllm_perf.lab.result import BOOT, CellResult
+from vllm_perf.load.counting import TokenCounter, counter_for
+from vllm_perf.load.floor import FloorMeter
+from vllm_perf.pytest_plugin.budgets import BudgetBook
+from vllm_perf.pytest_plugin.cells import CellFolder
+from vllm_perf.pytest_plugin.options import PerfConfig
+from vllm_perf.pytest_plugin.plan import Plan
+from vllm_perf.pytest_plugin.progress import Progress
+from vllm_perf.spec.engine import EngineSpec
+from vllm_perf.spec.workload import WorkloadSpec
+
+MEMORY_BACK_S = 60.0
+
+
+@dataclass(kw_only=True)
+class PerfSession:
+    """The lab of one pytest process; cells are shared with the other processes through ``cells``."""
+
+    config: PerfConfig
+    plan: Plan
+    cells: CellFolder
+    progress: Progress
+    failed_boots: dict[str, str] = field(default_factory=dict)
+    _external: Engine | None = None
+    _golden: Callable[[], None] | None = None
+
+    @cached_property
+    def machine(self) -> Machine:
+        """Return this process's machine: its own GPUs, where xdist's workers got some each."""
+        return detect_machine()
+
+    @cached_property
+    def suite(self) -> Suite:
+        """Return the suite's own commit."""
+        return describe_suite(self.config.root)
+
+    @cached_property
+    def budgets(self) -> BudgetBook:
+        """Return the budgets of this hardware."""
+        return BudgetBook.choose(self.plan, self.machine)
+
+    @cached_property
+    def floor(self) -> FloorMeter:
+        """Return the meter of what the client itself adds."""
+        return FloorMeter()
+
+    @cached_property
+    def pool(self) -> EnginePool:
+        """Return the pool of engines, at most one alive."""
+        return EnginePool(
+            book=self.plan.book,
+            settings=BootSettings(
+                model_cache=self.config.work_dir / "models",
+                log_dir=self.config.log_dir,
+                download=self.config.download,
+            ),
+            progress=self.progress.booting,
+            say=self.progress.say,
+            devices=self.machine.devices,
+            lock_wait_s=self.config.lock_wait_s,
+            before_boot=self._memory_check(),
+        )
+
+    def _memory_check(self) -> Callable[[], None]:
+        baseline = self.machine.gpus.memory_used_mib()
+        return lambda: wait_memory_back(self.machine.gpus, baseline, MEMORY_BACK_S)
+
+    @cached_property
+    def bench(self) -> Bench:
+        """Return what every cell is measured with."""
+        return Bench(
+            machine=self.machine,
+            hardware=probe_hardware(),
+            suite=self.suite,
+            progress=self.progress.loading,
+            floor_ms=self.floor.floor_ms,
+            budget_ms=self.budgets.tightest_ttft_ms,
+            asserted=self.budgets.asserted,
+        )
+
+    def engine(self, spec: EngineSpec) -> Engine:
+        """Return the running engine of ``spec``.
+
+        Raises:
+            LabError: it cannot be had.
+        """
+        if self.config.golden:
+            return self._golden_engine(spec)
+        if self.config.base_url:
+            if self._external is None:
+                self._external = attach(spec, self.config.base_url, key=self.config.api_key)
+            return self._external
+        return self.pool.get(spec)
+
+    def _golden_engine(self, spec: EngineSpec) -> Engine:
+        from vllm_perf.pytest_plugin.golden import start_golden  # only here: vLLM's path needs no server
+
+        if self._external is None:
+            self._external, self._golden = start_golden(spec)
+        return self._external
+
+    def release(self) -> None:
+        """Give the engine and its device back, so that another worker can go on."""
+        if "pool" in self.__dict__:
+            self.pool.close()
+
+    def cell(self, spec: EngineSpec, workload: WorkloadSpec) -> CellResult:
+        """Return one measured cell, measuring it unless someone has."""
+        return self.cells.obtain(
+            spec.name, workload.name, lambda: self._measure(spec, workload), self.release
+        )
+
+    def boot(self, spec: EngineSpec) -> CellResult:
+        """Return the series of an engine's boot, booting it unless someone has."""
+        return self.cells.obtain(spec.name, BOOT, lambda: self._boot(spec), self.release)
+
+    def _boot(self, spec: EngineSpec) -> CellResult:
+        if spec.name in self.failed_boots:
+            return CellResult(engine=spec.name, workload=BOOT, failure=self.failed_boots[spec.name])
+        try:
+            engine = self.engine(spec)
+        except LabError as error:
+            self.failed_boots[spec.name] = str(error)
+            return CellResult(engine=spec.name, workload=BOOT, failure=str(error))
+        return boot_cell(engine, self.bench.hardware, self.suite)
+
+    def _measure(self, spec: EngineSpec, workload: WorkloadSpec) -> CellResult:
+        boot = self.boot(spec)
+        if boot.failure is not None:
+            return CellResult(engine=spec.name, workload=workload.name, failure=boot.failure)
+        try:
+            engine = self.engine(spec)
+            return measure_cell(self.bench, engine, workload, self._counter(engine))
+        except LabError as error:
+            return CellResult(engine=spec.name, workload=workload.name, failure=str(error))
+
+    def _counter(self, engine: Engine) -> TokenCounter:
+        return counter_for(engine.target)
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        self.release()
+        if self._golden is not None:
+            self._golden()
+            self._golden = None
+
+
+def open_session(config: PerfConfig, plan: Plan, folder: Path, progress: Progress) -> PerfSession:
+    """Build the session of this process; nothing boots yet."""
+    return PerfSession(config=config, plan=plan, cells=CellFolder(folder), progress=progress)

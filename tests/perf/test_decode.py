@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows the first token: pace and end of each answer, on real vLLM."""
+
+import pytest
+
+from vllm_perf.pytest_plugin.judge import Judge
+
+
+@pytest.mark.perf_metrics("tpot_mean", "itl_p50", "itl_p95", "e2el_p50")
+def test_answer_flows_and_ends_in_time(perf: Judge) -> None:
+    """TPOT, ITL and E2EL keep their budgets and are no slower than their baselines."""
+    perf.check()
