@@ -128,7 +128,7 @@ class UsageCounter:
         return count
 
 
-def pick_counter(target: Target) -> TokenizeCounter | UsageCounter:
+def counter_for(target: Target) -> TokenCounter:
     """Return the tokenizer's counter where the server has one, else the one that reads usage.
 
     Raises:

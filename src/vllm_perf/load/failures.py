@@ -1,68 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Name what went wrong on the way to the server: resolving, connecting, TLS, proxies."""
+"""Name why a request was never sent or got no answer: the key, the way, the proxy asked for."""
 
-import errno
-import socket
-import ssl
+from collections.abc import Mapping
+from functools import partial
 
-from vllm_perf.load.address import Address
-from vllm_perf.load.framing import FramingError
+from vllm_perf.diagnosis.answer import Hints
+from vllm_perf.diagnosis.connection import classify_exception
+from vllm_perf.diagnosis.http import classify_response
+from vllm_perf.diagnosis.keys import key_problem
+from vllm_perf.diagnosis.redact import redact
+from vllm_perf.diagnosis.types import Diagnosis
+from vllm_perf.load.address import parse_address
+from vllm_perf.load.answer import Classify
+from vllm_perf.load.plan import Target
 from vllm_perf.spec.category import Category
 
 Failure = tuple[Category, str]
-RESETS = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 
 
-class ProxyRefused(OSError):
+class ProxyError(OSError):
     """Say that a proxy did not open the tunnel asked of it."""
 
 
-def malformed_key(key: str | None) -> Failure | None:
+class ConnectTimeout(TimeoutError):
+    """Say that a connection, its tunnel and TLS included, was not open in time."""
+
+
+class NoAnswer(ConnectionResetError):
+    """Say that the server closed a connection instead of answering."""
+
+
+def malformed_key(target: Target) -> Failure | None:
     """Return a failure for a key that no header may hold; its text shows no part of the key."""
-    if not key or all("!" <= letter <= "~" for letter in key):
-        return None
-    if key != key.strip():
-        seen = "begins or ends with white space, often a line break from a file"
-    elif any(letter.isspace() for letter in key):
-        seen = "holds white space"
-    else:
-        seen = "holds a control or non-ASCII character"
-    return Category.KEY_MALFORMED, f"nothing was sent: the API key {seen}"
+    problem = key_problem(target.api_key) if target.api_key else None
+    return (Category.KEY_MALFORMED, f"nothing was sent: {problem}") if problem else None
 
 
-def opening_failure(error: BaseException, address: Address, proxy: Address | None) -> Failure:
-    """Name why no connection could be opened to ``address``, or to ``proxy`` on the way."""
-    hop = proxy or address
-    if isinstance(error, ProxyRefused):
-        return Category.LOCAL_PROXY_FAILED, f"the proxy {hop.netloc} refused a tunnel: {error}"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            Category.TLS_TRUST,
-            f"the certificate of {address.netloc} is not trusted: {error.verify_message}",
-        )
-    if isinstance(error, ssl.SSLError | FramingError):
-        return _no_tls(error, address)
-    if isinstance(error, socket.gaierror):
-        return Category.DNS_FAILED, f"the name {hop.host} does not resolve: {error.strerror}"
-    if isinstance(error, TimeoutError):
-        return Category.TIMEOUT, f"no connection to {hop.netloc} in time"
-    category = Category.LOCAL_PROXY_FAILED if proxy else Category.SERVER_DOWN
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if isinstance(error, OSError) and error.errno in RESETS and not proxy:
-        category = Category.CONNECTION_RESET
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return Category.UNKNOWN, f"this machine allows no more open files: {reason}; raise ulimit -n"
-    return category, f"cannot connect to {'the proxy ' if proxy else ''}{hop.netloc}: {reason}"
+def way_failure(error: BaseException, target: Target, url: str) -> Failure:
+    """Name what broke on the way to ``url``, before any byte of an answer."""
+    secrets = tuple(secret for secret in (target.api_key,) if secret)
+    if target.proxy and (isinstance(error, ProxyError) or not isinstance(error, ConnectTimeout | NoAnswer)):
+        hop = parse_address(target.proxy, what="proxy").netloc
+        if not _is_tls_failure(error):
+            return Category.LOCAL_PROXY_FAILED, redact(f"the proxy {hop} failed: {error}", secrets)
+    found = classify_exception(error, url=url, env={}, key=target.api_key)
+    return found.category, f"{found.cause}: {found.evidence}"
 
 
-def _no_tls(error: BaseException, address: Address) -> Failure:
-    """A TLS error: most often plain HTTP behind an https:// URL, whose first bytes are no TLS record."""
-    text = str(getattr(error, "reason", "") or error)
-    if any(
-        word in text for word in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER", "UNEXPECTED_EOF")
-    ):
-        return (
-            Category.SCHEME_MISMATCH,
-            f"{address.netloc} does not speak TLS ({text}): the base URL says https://, try http://",
-        )
-    return Category.TLS_TRUST, f"TLS to {address.netloc} failed: {text}"
+def answer_classifier(target: Target, url: str) -> Classify:
+    """Return what names the cause of an answer that is not 2xx."""
+    return partial(_classify, target, url)
+
+
+def _classify(target: Target, url: str, status: int, headers: Mapping[str, str], body: bytes) -> Diagnosis:
+    hints = Hints(secrets=(target.api_key,) if target.api_key else ())
+    return classify_response(
+        status, headers, body, url=url, key_sent=bool(target.api_key), model=target.model, hints=hints
+    )
+
+
+def _is_tls_failure(error: BaseException) -> bool:
+    return type(error).__module__ == "ssl" or type(error).__name__.startswith("SSL")

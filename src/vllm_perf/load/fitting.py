@@ -24,7 +24,7 @@ class Fitter:
         self.has_system = endpoint == "chat" and self._takes_system_role()
 
     def prompt(self, system: str, user: str) -> Prompt:
-        """Return the prompt with ``system`` as its first part: a role of its own where the template has one."""
+        """Return the prompt with ``system`` first: in a role of its own where the template has one."""
         if self.endpoint == "completions" or not self.has_system:
             return self._user(f"{system} {user}" if system and user else system or user)
         return [_message("system", system), _message("user", user)] if system else self._user(user)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vllm_perf.load.address import Address, parse_address
 from vllm_perf.load.clock import stamp_socket
-from vllm_perf.load.failures import ProxyRefused
+from vllm_perf.load.failures import ProxyError
 from vllm_perf.load.fetch import tls_context
 from vllm_perf.load.framing import Framing
 from vllm_perf.load.plan import Target
@@ -130,10 +130,10 @@ def _tunnel(sock: socket.socket, address: Address, proxy: Address) -> Iterator[i
         except BlockingIOError:
             continue
         if not data:
-            raise ProxyRefused("it closed the connection")
+            raise ProxyError("it closed the connection")
         framing.feed(data)
     if framing.status != 200:
-        raise ProxyRefused(f"it answered {framing.status}")
+        raise ProxyError(f"it answered {framing.status}")
 
 
 def proxy_authorization(proxy: Address) -> tuple[str, ...]:
