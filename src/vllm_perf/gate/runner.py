@@ -11,8 +11,8 @@ from vllm_perf.gate.journal import Journal
 from vllm_perf.gate.plan import Limits, slots
 from vllm_perf.gate.spoiled import passes_by_itself, spoiled
 
-Decide = Callable[[Sequence[Pair], Sequence[Pair]], Decision]
-"""Judge the main pairs and the fresh ones that are to confirm them (none yet: an empty sequence)."""
+Decide = Callable[[Sequence[Pair], Sequence[Pair] | None], Decision]
+"""Judge the main pairs, and the fresh ones that are to confirm them (``None``: not asked for yet)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,12 @@ class Runner:
         if self.journal.resumed:
             self.say(f"going on with {self.journal.resumed} boots measured before ({self.journal.path})")
         stopped = self._main()
-        decision = self.decide(self.journal.pairs("main"), ())
-        if decision.flagged and self.limits.confirm_pairs:
-            stopped = self._confirm(decision, stopped)
-        confirming = self.journal.pairs("confirm")
-        final = self.decide(self.journal.pairs("main"), confirming)
+        final = self.decide(self.journal.pairs("main"), None)
+        confirming: list[Pair] = []
+        if final.flagged and self.limits.confirm_pairs:
+            stopped = self._confirm(final, stopped)
+            confirming = self.journal.pairs("confirm")
+            final = self.decide(self.journal.pairs("main"), confirming)
         self.journal.close(str(final.change))
         return Outcome(
             decision=final,
@@ -84,7 +85,7 @@ class Runner:
         if done and not any(usable(pairs, workload) for workload in self.workloads):
             return f"nothing that was measured is worth judging: {'; '.join(self._spoiled[-2:])}"
         if done >= self.limits.min_pairs:
-            decision = self.decide(pairs, ())
+            decision = self.decide(pairs, None)
             if decision.clear:
                 return f"the verdict was clear after {done} pairs"
             self.say(f"{done} pairs: {decision.change}, {decision.reason}")

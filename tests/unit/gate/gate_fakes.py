@@ -9,7 +9,7 @@ from vllm_perf.gate.boot import Boot, Lab, Pair, Side, Slot
 from vllm_perf.gate.decision import CellVerdict, Decision
 from vllm_perf.gate.journal import Journal
 from vllm_perf.gate.plan import Limits
-from vllm_perf.gate.runner import Runner
+from vllm_perf.gate.runner import Decide, Runner
 from vllm_perf.history.environment import Environment, Hardware, Software, Workload
 from vllm_perf.history.record import Cell, Series
 from vllm_perf.lab.result import CellResult
@@ -99,11 +99,11 @@ def decision(change: Change, *, clear: bool = True, workload: str = "chat") -> D
     return Decision(cells=(verdict,), unjudged={}, clear=clear)
 
 
-def deciding(*decisions: Decision) -> Callable[[Sequence[Pair], Sequence[Pair]], Decision]:
+def deciding(*decisions: Decision) -> Decide:
     """Return a judge that says the decisions one after the other, the last one for ever."""
     left = list(decisions)
 
-    def decide(_pairs: Sequence[Pair], _fresh: Sequence[Pair]) -> Decision:
+    def decide(_pairs: Sequence[Pair], _fresh: Sequence[Pair] | None) -> Decision:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return decide
