@@ -42,7 +42,8 @@ _CONCURRENCY = re.compile(
 )
 _MAX_LEN = re.compile(r"Using max model len (?P<length>[\d,]+)")
 _AVAILABLE = re.compile(
-    r"Available KV cache memory: (?P<gib>-?[\d.]+) GiB|Explicitly set \((?P<cpu>[\d.]+)/[\d.]+\) GiB for KV"
+    r"Available KV cache memory: (?P<gib>-?[\d.]+) GiB|(?:Explicitly|Auto) set"
+    r" \((?P<cpu>[\d.]+)/[\d.]+\) GiB for KV"
 )
 _WEIGHTS = re.compile(r"(?:Model loading|Loading model weights) took (?P<gib>[\d.]+) (?:GiB|GB)")
 _WEIGHTS_S = re.compile(
