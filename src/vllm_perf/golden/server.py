@@ -45,8 +45,7 @@ class GoldenServer:
 
     def __enter__(self) -> Self:
         """Serve in a thread."""
-        self._thread = threading.Thread(target=self.serve_forever, name="golden-engine", daemon=True)
-        self._thread.start()
+        self.start()
         return self
 
     def __exit__(
@@ -54,8 +53,11 @@ class GoldenServer:
     ) -> None:
         """Stop, close every connection and free the port."""
         self.stop()
-        if self._thread is not None:
-            self._thread.join()
+
+    def start(self) -> None:
+        """Serve in a thread until ``stop``."""
+        self._thread = threading.Thread(target=self.serve_forever, name="golden-engine", daemon=True)
+        self._thread.start()
 
     def serve_forever(self) -> None:
         """Serve until ``stop``."""
@@ -68,8 +70,11 @@ class GoldenServer:
             self._reactor.close()
 
     def stop(self) -> None:
-        """End ``serve_forever`` soon; may be called from any thread or signal handler."""
+        """End ``serve_forever``, from any thread or a signal handler; wait for the thread of ``start``."""
         self._reactor.stop()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join()
 
     @property
     def root_url(self) -> str:
