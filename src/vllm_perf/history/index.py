@@ -13,22 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from vllm_perf.history.entry import RunEntry, SeriesInfo, entry_of
+from vllm_perf.history.entry import RunEntry, SeriesNames, entry_of
 from vllm_perf.history.environment import stable_hash
-from vllm_perf.history.packing import pack_floats, unpack_floats
 from vllm_perf.history.parts import PartKeys, PartTable
-from vllm_perf.history.record import RunRecord, SeriesKey, SeriesStatus
+from vllm_perf.history.record import RunRecord
 
 INDEX_NAME = ".vllm-perf-index-1"
-_LETTERS = {
-    SeriesStatus.OK: "o",
-    SeriesStatus.FAILED_BUDGET: "b",
-    SeriesStatus.REGRESSED: "r",
-    SeriesStatus.INVALID: "i",
-    SeriesStatus.FAILED: "f",
-}
-_STATUSES = {letter: status for status, letter in _LETTERS.items()}
-_Names = tuple[tuple[SeriesKey, str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +34,7 @@ class Index:
     """What the lines say: ``runs`` and ``bad`` are by file name, each with the file's stamp."""
 
     parts: PartTable = field(default_factory=PartTable)
-    lists: dict[str, _Names] = field(default_factory=dict)
+    lists: dict[str, SeriesNames] = field(default_factory=dict)
     runs: dict[str, tuple[Stamp, RunEntry]] = field(default_factory=dict)
     bad: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     lines: int = 0
@@ -82,12 +72,11 @@ class Index:
             if key not in self.parts.plain:
                 self.parts.plain[key] = entry.parts.plain[key]
                 lines.append(_dump(t="part", k=key, v=entry.parts.plain[key]))
-        names = tuple((one.key, one.unit, one.direction) for one in entry.series)
-        digest = stable_hash(names)
+        digest = stable_hash(entry.names.lines())
         if digest not in self.lists:
-            self.lists[digest] = names
-            lines.append(_dump(t="list", k=digest, v=[(*key, unit, better) for key, unit, better in names]))
-        self.runs[entry.file] = (stamp, replace(entry, parts=self.parts))
+            self.lists[digest] = entry.names
+            lines.append(_dump(t="list", k=digest, v=entry.names.lines()))
+        self.runs[entry.file] = (stamp, replace(entry, parts=self.parts, names=self.lists[digest]))
         self.bad.pop(entry.file, None)
         return [*lines, _run_line(entry, stamp, digest)]
 
@@ -113,7 +102,7 @@ def _read_line(index: Index, line: Mapping[str, Any]) -> None:
     if kind == "part":
         index.parts.plain[line["k"]] = line["v"]
     elif kind == "list":
-        index.lists[line["k"]] = tuple((SeriesKey(*item[:3]), item[3], item[4]) for item in line["v"])
+        index.lists[line["k"]] = SeriesNames.from_lines(line["v"])
     elif kind == "bad":
         index.bad[line["file"]] = (Stamp(line["size"], line["mtime"]), line["why"])
         index.runs.pop(line["file"], None)
@@ -137,23 +126,9 @@ def _entry(index: Index, line: Mapping[str, Any]) -> RunEntry:
         complete=line["complete"],
         cells=cells,
         parts=index.parts,
-        series=_series(index.lists[line["list"]], line),
-    )
-
-
-def _series(names: _Names, line: Mapping[str, Any]) -> tuple[SeriesInfo, ...]:
-    values = unpack_floats(line["values"])
-    return tuple(
-        SeriesInfo(
-            key=key,
-            unit=unit,
-            direction=direction,
-            status=_STATUSES[letter],
-            value=value if has == "1" else None,
-        )
-        for (key, unit, direction), letter, has, value in zip(
-            names, line["status"], line["has"], values, strict=True
-        )
+        names=index.lists[line["list"]],
+        ends=line["ends"],
+        packed=line["packed"],
     )
 
 
@@ -171,9 +146,8 @@ def _run_line(entry: RunEntry, stamp: Stamp, digest: str) -> str:
         complete=entry.complete,
         cells=[[*cell, *keys] for cell, keys in entry.cells.items()],
         list=digest,
-        status="".join(_LETTERS[info.status] for info in entry.series),
-        has="".join("0" if info.value is None else "1" for info in entry.series),
-        values=pack_floats(tuple(info.value or 0.0 for info in entry.series)),
+        ends=entry.ends,
+        packed=entry.packed,
     )
 
 
