@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vllm_perf.history.entry import RunEntry
-from vllm_perf.history.environment import Environment, diff
+from vllm_perf.history.environment import Environment
 from vllm_perf.history.identity import Matcher
 from vllm_perf.history.lineage import Lineage
 from vllm_perf.history.record import RunRecord, SeriesKey
@@ -127,8 +127,8 @@ def _baseline(key: SeriesKey, run: RunEntry, note: str | None, search: _Search) 
         notes.append("measured on a tree with uncommitted changes")
     if not run.complete:
         notes.append("measured by a run that was cut short")
-    differences = diff(run.environment_of(key), search.environment(key))
-    return Baseline(key=key, run=run, differences=tuple(differences), notes=tuple(notes))
+    differences = search.matcher.differences(run, key, search.environment(key))
+    return Baseline(key=key, run=run, differences=differences, notes=tuple(notes))
 
 
 def _why_not(key: SeriesKey, search: _Search) -> tuple[Missing, str, tuple[str, ...]]:

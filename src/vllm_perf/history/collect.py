@@ -10,8 +10,11 @@ from pathlib import Path
 from vllm_perf import __version__
 from vllm_perf.history.environment import Environment, Hardware, Scalar, Software, Workload
 from vllm_perf.history.git import Suite
+from vllm_perf.history.hardware import probe_hardware
 from vllm_perf.history.versions import Versions
 from vllm_perf.spec.workload import WorkloadSpec
+
+__all__ = ["EngineIdentity", "collect", "local_revision", "portable", "probe_hardware"]
 
 SECRET = re.compile(r"(^|[-_])(api[-_]?key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
 # Differ on every boot and say nothing about speed.

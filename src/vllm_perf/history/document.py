@@ -43,8 +43,21 @@ def to_document(record: RunRecord) -> dict[str, Any]:
 
 
 def to_json(record: RunRecord) -> str:
-    """Return ``record`` as strict JSON (no ``NaN``, no ``Infinity``: JavaScript tools read it too)."""
-    return json.dumps(to_document(record), indent=1, allow_nan=False, ensure_ascii=True)
+    """Return ``record`` as strict JSON (no ``NaN``, no ``Infinity``: JavaScript tools read it too).
+
+    One line a series, so that it is small and two runs can still be told apart by ``diff``.
+    """
+    return _lines(to_document(record), depth=2) + "\n"
+
+
+def _lines(value: Any, depth: int) -> str:
+    """Return JSON with a line for each item down to ``depth``, and none below."""
+    if not depth or not value or not isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(_lines(item, 0) for item in value) + "\n]"
+    items = (f"{json.dumps(name)}:{_lines(item, depth - 1)}" for name, item in value.items())
+    return "{\n" + ",\n".join(items) + "\n}"
 
 
 def from_json(text: str) -> RunRecord:

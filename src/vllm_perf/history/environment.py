@@ -133,7 +133,8 @@ def identity_key(environment: Environment, policy: IdentitySpec) -> str:
 def differing(a: Environment, b: Environment) -> dict[str, tuple[Any, Any]]:
     """Return every field that differs as ``part.field`` (``part.field.key`` in a mapping) to (a's, b's)."""
     left, right = dict(_flat(asdict_parts(a))), dict(_flat(asdict_parts(b)))
-    names = [*left, *(name for name in right if name not in left)]
+    parts = ("hardware", "software", "workload")
+    names = sorted(dict.fromkeys([*left, *right]), key=lambda name: parts.index(name.partition(".")[0]))
     return {name: (left.get(name), right.get(name)) for name in names if left.get(name) != right.get(name)}
 
 

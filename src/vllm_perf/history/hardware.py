@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read what machine this is: GPUs through NVML, CPU and memory from the kernel."""
 
+import itertools
 import os
 import platform
 from collections.abc import Sequence
@@ -27,7 +28,8 @@ def visible_devices(environ: dict[str, str] | None = None) -> tuple[str, ...] | 
     value = (os.environ if environ is None else environ).get("CUDA_VISIBLE_DEVICES")
     if value is None:
         return None
-    return tuple(item.strip() for item in value.split(",") if item.strip())
+    items = [item.strip() for item in value.split(",")]
+    return tuple(itertools.takewhile(lambda item: item not in ("", "-1"), items))  # CUDA stops there too
 
 
 def _probe_gpus(devices: Sequence[str] | None) -> dict[str, Any]:
@@ -63,13 +65,22 @@ def read_gpus(nvml: Any, devices: Sequence[str] | None) -> dict[str, Any]:
 
 def _handles(nvml: Any, devices: Sequence[str] | None) -> list[Any]:
     if devices is None:
-        return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-    return [
-        nvml.nvmlDeviceGetHandleByIndex(int(device))
-        if device.isdecimal()
-        else nvml.nvmlDeviceGetHandleByUUID(device)
-        for device in devices
-    ]
+        return _all_handles(nvml)
+    return [_handle(nvml, device) for device in devices]
+
+
+def _all_handles(nvml: Any) -> list[Any]:
+    return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+
+
+def _handle(nvml: Any, device: str) -> Any:
+    """Return the handle of an index, a UUID (also of a MIG instance) or the beginning of a UUID."""
+    if device.isdecimal():
+        return nvml.nvmlDeviceGetHandleByIndex(int(device))
+    for handle in _all_handles(nvml):
+        if _text(nvml.nvmlDeviceGetUUID(handle)).startswith(device):
+            return handle
+    return nvml.nvmlDeviceGetHandleByUUID(device)
 
 
 def _mig(nvml: Any, handle: Any) -> str:

@@ -2,7 +2,7 @@
 """Tell, for many stored runs, which match what is being measured; each pair of parts is compared once."""
 
 from vllm_perf.history.entry import RunEntry
-from vllm_perf.history.environment import Environment, identity_diff
+from vllm_perf.history.environment import Environment, diff, identity_diff
 from vllm_perf.history.record import SeriesKey
 from vllm_perf.spec.history import IdentitySpec
 
@@ -13,6 +13,7 @@ class Matcher:
     def __init__(self, policy: IdentitySpec) -> None:
         self._policy = policy
         self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._differences: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def obstacles(self, run: RunEntry, key: SeriesKey, current: Environment) -> tuple[str, ...]:
         """Return the differences that forbid comparing ``current`` with this series of ``run``."""
@@ -23,3 +24,10 @@ class Matcher:
             found = identity_diff(run.environment_of(key), current, self._policy)
             self._known[name] = tuple(found)
         return self._known[name]
+
+    def differences(self, run: RunEntry, key: SeriesKey, current: Environment) -> tuple[str, ...]:
+        """Return every difference between this series of ``run`` and ``current``."""
+        name = (current.key, *run.cells[key.engine, key.workload])
+        if name not in self._differences:
+            self._differences[name] = tuple(diff(run.environment_of(key), current))
+        return self._differences[name]
