@@ -14,7 +14,7 @@ from pathlib import Path
 from vllm_perf.engine.boot import BootSettings
 from vllm_perf.engine.errors import LabError
 from vllm_perf.gate.decision import EXIT_BROKEN_LAB
-from vllm_perf.gate.floors import FloorStore, boots_of_one_engine, hardware_key
+from vllm_perf.gate.floors import Floors, boots_of_one_engine
 from vllm_perf.gate.journal import Journal
 from vllm_perf.gate.judge import Judge
 from vllm_perf.gate.lab import EngineLab, SideSpec, VllmBoots
@@ -120,11 +120,7 @@ def _gate(args: argparse.Namespace) -> Summary:
         workloads=workloads,
         bench=bench,
     )
-    floors = FloorStore(
-        folder=args.history / "noise",
-        hardware=hardware_key(bench.hardware),
-        model=sides["base"].engine.model,
-    )
+    floors = Floors(folder=args.history, hardware=bench.hardware, model=sides["base"].engine.model)
     try:
         outcome = _measure(lab, workloads, limits, _policies(args, sides, workloads, floors), args.journal)
     finally:
@@ -154,7 +150,7 @@ def _policies(
     args: argparse.Namespace,
     sides: dict[SideName, SideSpec],
     workloads: dict[str, WorkloadSpec],
-    floors: FloorStore,
+    floors: Floors,
 ) -> dict[str, Policy]:
     base, head = sides["base"].engine, sides["head"].engine
     configured = (base.model, base.flags, base.env) != (head.model, head.flags, head.env)
@@ -181,7 +177,7 @@ def _measure(
 
 
 def _learn(
-    floors: FloorStore, workloads: dict[str, WorkloadSpec], outcome: Outcome, *, same_engine: bool
+    floors: Floors, workloads: dict[str, WorkloadSpec], outcome: Outcome, *, same_engine: bool
 ) -> None:
     for name, spec in workloads.items():
         floors.learn(spec, boots_of_one_engine(outcome.pairs, name, same_engine=same_engine))

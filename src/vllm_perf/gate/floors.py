@@ -1,70 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The noise floors learnt from boots of one engine: one file beside the history, safe with two writers."""
+"""What a gate learns about noise: boots of one engine, compared with each other, filed beside the history."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-
-from filelock import FileLock
 
 from vllm_perf.gate.boot import Boot, Pair, sent
 from vllm_perf.gate.sides import side_of
 from vllm_perf.gate.spoiled import spoiled
-from vllm_perf.history import atomic
-from vllm_perf.history.environment import Hardware, stable_hash
+from vllm_perf.history.environment import Environment, Hardware, Software, Workload, stable_hash
+from vllm_perf.history.floors import floor_hardware, learn_floors, read_floors
 from vllm_perf.spec.history import IdentitySpec
 from vllm_perf.spec.workload import WorkloadSpec
 from vllm_perf.verdict.comparison import aa_log_ratios
-from vllm_perf.verdict.noise import NoiseBook, NoiseFloor
-
-LOCK_WAIT_S = 60.0
+from vllm_perf.verdict.noise import NoiseFloor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FloorStore:
-    """The floors of one kind of hardware; ``model`` is what is served, because it decides how noisy it is."""
+class Floors:
+    """The floors of one machine and model: what is served decides how noisy it is."""
 
     folder: Path
-    hardware: str
+    hardware: Hardware
     model: str
 
     def read(self, workload: WorkloadSpec) -> dict[str, NoiseFloor]:
-        """Return what is known of a workload, by metric; nothing where nothing was learnt yet."""
-        return self._book().of(self.hardware, self._key(workload))
+        """Return what is known of a workload, by metric; nothing where nothing was learnt yet.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
+        return read_floors(self.folder).of(self._machine, self._key(workload))
 
     def learn(self, workload: WorkloadSpec, boots: Sequence[Boot]) -> int:
-        """Add what boots of one engine show; return how many pairs of boots that were."""
+        """Add what boots of one engine show; return how many pairs of boots that were.
+
+        Raises:
+            StoreError: the file is damaged or cannot be written.
+        """
         cells = [cell for boot in boots if (cell := boot.cell(workload.name)) is not None]
-        measured = [cell for cell in cells if cell.cell is not None and not cell.invalid]
-        ratios = aa_log_ratios([side_of(cell) for cell in measured])
+        ratios = aa_log_ratios([side_of(cell) for cell in cells])
         if not ratios:
             return 0
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(self._path.with_suffix(".lock"), timeout=LOCK_WAIT_S):
-            book = self._book().learn(self.hardware, self._key(workload), ratios)
-            atomic.replace(self._path, json.dumps(book.to_json(), indent=1).encode())
+        learn_floors(self.folder, self._machine, self._key(workload), ratios)
         return max(len(values) for values in ratios.values())
 
     @property
-    def _path(self) -> Path:
-        return self.folder / "floors.json"
+    def _machine(self) -> str:
+        nothing = Workload(workload="", model="")
+        where = Environment(hardware=self.hardware, software=Software(), workload=nothing)
+        return floor_hardware(where, IdentitySpec())
 
     def _key(self, workload: WorkloadSpec) -> str:
         # A workload that was edited, or another model, is another workload to its noise.
         return f"{workload.name}@{stable_hash([workload.model_dump(mode='json'), self.model])[:8]}"
-
-    def _book(self) -> NoiseBook:
-        try:
-            return NoiseBook.from_json(json.loads(self._path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return NoiseBook()
-
-
-def hardware_key(hardware: Hardware) -> str:
-    """Return the key of the machine, over the fields that must match before two runs are compared."""
-    every = asdict(hardware)
-    return stable_hash({name: every[name] for name in IdentitySpec().fields("hardware")})
 
 
 def boots_of_one_engine(pairs: Sequence[Pair], workload: str, *, same_engine: bool) -> list[Boot]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from vllm_perf.gate.bar import bar
 from vllm_perf.gate.decision import EXIT_CODES, deciding_comparison
+from vllm_perf.gate.moved import moved
 from vllm_perf.gate.runner import Outcome
 from vllm_perf.history.environment import diff
 from vllm_perf.lab.result import BOOT, CellResult
@@ -20,13 +21,6 @@ HEADLINES = {
     Change.IMPROVED: "Head is faster than base, nothing is slower",
     Change.SAME: "Head is as fast as base",
     Change.INCONCLUSIVE: "No verdict (this is not a pass)",
-}
-# The parts a request's time is made of, as the server and the client tell them.
-PARTS = {
-    "queue_mean": "queue",
-    "prefill_mean": "prefill",
-    "decode_mean": "decode",
-    "outside_server_p50": "network and client",
 }
 Rows = Iterator[tuple[str, Comparison]]
 
@@ -123,11 +117,10 @@ class Summary:
         for workload, state in self.outcome.decision.workloads.items():
             if state.change not in (Change.REGRESSED, Change.IMPROVED):
                 continue
-            found = {one.metric: one for one in state.comparisons if one.metric in PARTS}
-            parts = [f"{PARTS[name]} {_values(one)}" for name, one in found.items() if one.ratio is not None]
-            slowest = deciding_comparison(state)
-            if slowest is not None and parts:
-                said.append(f"{workload}: {slowest.metric} {_values(slowest)}; of it " + ", ".join(parts))
+            deciding = deciding_comparison(state)
+            if deciding is not None:
+                stages = moved(self.outcome.pairs, workload, deciding.metric)
+                said.append(f"{workload}, {deciding.metric}: {stages.sentence()}")
         return said
 
     def _differs(self) -> list[str]:

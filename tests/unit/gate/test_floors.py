@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from tests.unit.gate.gate_fakes import cell, pair
-from vllm_perf.gate.floors import FloorStore, boots_of_one_engine, hardware_key
+from vllm_perf.gate.floors import Floors, boots_of_one_engine
 from vllm_perf.history.environment import Hardware
 from vllm_perf.spec.workload import WorkloadSpec
 
@@ -12,8 +12,8 @@ CHAT = WorkloadSpec.model_validate({"name": "chat", "prompt": {"kind": "unique",
 PAIRS = [pair(cell(ttft_ms=100.0 + at), cell(ttft_ms=200.0), number=at + 1) for at in range(4)]
 
 
-def store(folder: Path, hardware: str = "box", model: str = "m") -> FloorStore:
-    return FloorStore(folder=folder, hardware=hardware, model=model)
+def store(folder: Path, gpu: str = "H200", model: str = "m") -> Floors:
+    return Floors(folder=folder, hardware=Hardware(gpu_names=(gpu,)), model=model)
 
 
 def test_nothing_is_known_before_anything_was_learnt(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_what_is_learnt_is_added_to_what_was_known(tmp_path: Path) -> None:
 
 def test_another_machine_model_or_edited_workload_knows_nothing_of_it(tmp_path: Path) -> None:
     store(tmp_path).learn(CHAT, boots_of_one_engine(PAIRS, "chat", same_engine=False))
-    assert store(tmp_path, hardware="other").read(CHAT) == {}
+    assert store(tmp_path, gpu="H100").read(CHAT) == {}
     assert store(tmp_path, model="other").read(CHAT) == {}
     assert store(tmp_path).read(CHAT.model_copy(update={"requests": 99})) == {}
 
@@ -53,10 +53,4 @@ def test_spoiled_pairs_teach_nothing() -> None:
 
 def test_one_boot_teaches_nothing(tmp_path: Path) -> None:
     assert store(tmp_path).learn(CHAT, boots_of_one_engine(PAIRS[:1], "chat", same_engine=False)) == 0
-    assert not (tmp_path / "floors.json").exists()
-
-
-def test_the_hardware_key_knows_the_card_and_not_its_notes() -> None:
-    card = Hardware(gpu_names=("H200",))
-    assert hardware_key(card) == hardware_key(Hardware(gpu_names=("H200",), nvml_note="said something"))
-    assert hardware_key(card) != hardware_key(Hardware(gpu_names=("H100",)))
+    assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.gate.gate_fakes import cell, comparison, pair, state
+from tests.unit.gate.gate_fakes import cell, comparison, pair, series, state
 from vllm_perf.gate.bar import bar
 from vllm_perf.gate.boot import Pair
 from vllm_perf.gate.decision import Decision
@@ -70,8 +70,16 @@ def test_a_regression_names_metric_numbers_interval_allowed_and_floor() -> None:
 
 
 def test_a_regression_says_which_part_of_the_time_moved() -> None:
-    text = summary(Change.REGRESSED, SLOWER, PREFILL).markdown()
-    assert "- chat: ttft_p50 148.0 → 1,721 ms; of it prefill 20.00 → 1,560 ms" in text
+    base, head = with_stages(20.0, ttft_ms=30.0), with_stages(1_560.0, ttft_ms=1_571.0)
+    text = summary(Change.REGRESSED, SLOWER, pairs=(pair(base, head),)).markdown()
+    moved = "prefill 20 → 1.56e+03 ms (+1.54e+03), client 9 → 10 ms (+1), queue 1 → 1 ms (+0)"
+    assert f"- chat, ttft_p50: prefill: {moved}" in text
+
+
+def test_stages_that_nobody_tells_are_said_to_be_unknown() -> None:
+    assert (
+        "not known: the server's /metrics tell no stage times" in summary(Change.REGRESSED, SLOWER).markdown()
+    )
 
 
 def test_metrics_that_do_not_gate_are_folded() -> None:
@@ -83,6 +91,14 @@ def test_metrics_that_do_not_gate_are_folded() -> None:
 def test_no_verdict_says_how_many_pairs_are_missing() -> None:
     assert "about 3 more pairs would decide" in summary(Change.INCONCLUSIVE, missing=3).markdown()
     assert "more pairs may not help" in summary(Change.INCONCLUSIVE, missing=None).markdown()
+
+
+def with_stages(prefill_ms: float, ttft_ms: float) -> CellResult:
+    result = cell()
+    assert isinstance(result.cell, Cell)
+    stages = {"queue": 1.0, "prefill": prefill_ms, "decode": 5.0}
+    mean = series("chat", "ttft_mean", ttft_ms)
+    return replace(result, cell=replace(result.cell, stages_ms=stages), series=(*result.series, mean))
 
 
 def with_caching(result: CellResult, caching: bool) -> CellResult:
