@@ -33,7 +33,8 @@ def tls_trust(failure: Failure) -> Diagnosis | None:
     return failure.diagnosis(
         Category.TLS_TRUST,
         "the server answers, but its certificate is not trusted by this client",
-        "point SSL_CERT_FILE at the authority that signed it (a self-signed one signs itself), or use http://",
+        "point SSL_CERT_FILE at the authority that signed it (a self-signed one signs itself), or use "
+        "http://",
     )
 
 

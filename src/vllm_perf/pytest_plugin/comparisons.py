@@ -6,6 +6,7 @@ from functools import cached_property
 
 from vllm_perf.history.git import Suite
 from vllm_perf.history.record import RunRecord, SeriesKey
+from vllm_perf.lab.result import CellResult
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.spec.history import HistorySpec, load_history_spec
 from vllm_perf.verdict.types import Comparison
@@ -33,3 +34,7 @@ class Comparisons:
         """Return which parts must match."""
         path = self.config.policy_file
         return load_history_spec(path if path.is_file() else None)
+
+    def of(self, case: tuple[str, str, str], result: CellResult) -> Compared | None:
+        """Return a metric's change, or ``None`` where no comparison was asked for."""
+        return None

@@ -2,6 +2,7 @@
 """Read the spec files: engines, workloads and budgets, with ``extends`` resolved."""
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,7 +45,7 @@ class EngineBook:
         raise SpecError(f"{self.path}: no ladder for platform '{platform}'; add a [ladders.NAME] table")
 
 
-def pick(table: dict[str, T], name: str, what: str) -> T:
+def pick(table: Mapping[str, T], name: str, what: str) -> T:
     """Return ``table[name]`` or raise a SpecError that lists the valid names."""
     if name in table:
         return table[name]
@@ -79,13 +80,11 @@ def load_engines(path: Path) -> EngineBook:
     return EngineBook(path=path, engines=engines, ladders=ladders, models=models)
 
 
-def _resolve(
-    name: str, tables: dict[str, Table], path: Path, seen: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def _resolve(name: str, tables: dict[str, Table], path: Path, seen: tuple[str, ...] = ()) -> dict[str, Any]:
     """Merge an engine's table over the one it extends: flags, env and expect key by key."""
     if name in seen:
         raise SpecError(f"{path}: [engines.{seen[0]}] extends itself: {' -> '.join((*seen, name))}")
-    own: Table = {**pick(tables, name, f"{path}: engine")}
+    own: Table = dict(pick(tables, name, f"{path}: engine"))
     own["name"] = name
     own["own_flags"] = own.get("flags", {})
     parent_name = own.pop("extends", None)

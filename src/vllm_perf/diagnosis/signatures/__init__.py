@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of vLLM's known failures, by theme; the first root cause in a log is looked up here."""
+
+from vllm_perf.diagnosis.signatures import device, flags, memory, model, process, quantization
+from vllm_perf.diagnosis.signatures.signature import Signature
+
+SIGNATURES: tuple[Signature, ...] = (
+    *flags.SIGNATURES,
+    *quantization.SIGNATURES,
+    *model.SIGNATURES,
+    *memory.SIGNATURES,
+    *device.SIGNATURES,
+    *process.SIGNATURES,
+)
