@@ -56,12 +56,11 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
     )
     ladder: Ladder | None = None
     engines: tuple[EngineSpec, ...]
-    if config.base_url or config.golden:
-        engines = (_external(config),)
+    if config.base_url:
+        engines = (EngineSpec(name="external", title="external", model=config.model or ""),)
     else:
-        ladder = (
-            pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(machine.kind)
-        )
+        kind = "golden" if config.golden else machine.kind
+        ladder = pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(kind)
         engines = tuple(book.engine(name) for name in config.engines or _rungs(config, ladder))
     return Plan(
         machine=machine,
@@ -84,8 +83,3 @@ def _fit(workload: WorkloadSpec, config: PerfConfig) -> WorkloadSpec:
     if config.repetitions is not None:
         return workload.model_copy(update={"repetitions": config.repetitions})
     return workload
-
-
-def _external(config: PerfConfig) -> EngineSpec:
-    name = "golden" if config.golden else "external"
-    return EngineSpec(name=name, title=name, model=config.model or "golden")

@@ -45,7 +45,6 @@ class PerfSession:
     progress: Progress
     failed_boots: dict[str, str] = field(default_factory=dict)
     _external: Engine | None = None
-    _golden: Callable[[], None] | None = None
 
     @cached_property
     def machine(self) -> Machine:
@@ -112,20 +111,11 @@ class PerfSession:
         Raises:
             LabError: it cannot be had.
         """
-        if self.config.golden:
-            return self._golden_engine(spec)
         if self.config.base_url:
             if self._external is None:
                 self._external = attach(spec, self.config.base_url, key=self.config.api_key)
             return self._external
         return self.pool.get(spec)
-
-    def _golden_engine(self, spec: EngineSpec) -> Engine:
-        from vllm_perf.pytest_plugin.golden import start_golden  # only here: vLLM's path needs no server
-
-        if self._external is None:
-            self._external, self._golden = start_golden(spec)
-        return self._external
 
     def release(self) -> None:
         """Give the engine and its device back, so that another worker can go on."""
@@ -168,9 +158,6 @@ class PerfSession:
     def close(self) -> None:
         """Leave nothing running."""
         self.release()
-        if self._golden is not None:
-            self._golden()
-            self._golden = None
 
 
 def open_session(config: PerfConfig, plan: Plan, folder: Path, progress: Progress) -> PerfSession:
