@@ -211,4 +211,4 @@ def swallowed_path(config: pytest.Config) -> str | None:
 def is_perf_project(config: pytest.Config) -> bool:
     """Tell whether this project describes engines, so that perf tests may come."""
     name = config.getoption(_dest("engines-file")) or config.getini("perf_engines_file")
-    return (config.rootpath / name).is_file()
+    return (config.rootpath / str(name)).is_file()
