@@ -31,7 +31,7 @@ CHAT = WorkloadSpec.model_validate(
         "prompt": {"kind": "unique", "unique_tokens": 64},
         "arrival": {"kind": "closed", "concurrency": 8},
         "output_tokens": 4,
-        "requests": 48,
+        "requests": 24,
         "warmup_requests": 0,
     }
 )
@@ -78,4 +78,4 @@ def run_gate(folder: Path, boots: GoldenBoots, limits: Limits) -> Outcome:
 
 
 if __name__ == "__main__":
-    run_gate(Path(sys.argv[1]), GoldenBoots(base=30.0, head=45.0), Limits(min_pairs=6, max_pairs=6))
+    run_gate(Path(sys.argv[1]), GoldenBoots(base=30.0, head=45.0), Limits(min_pairs=4, max_pairs=4))

@@ -56,7 +56,7 @@ def test_killed_with_sigkill_and_started_again_it_measures_only_what_is_missing(
     killed.wait()
     kept = boots_in(tmp_path)
     boots = GoldenBoots(base=30.0, head=45.0)
-    outcome = run_gate(tmp_path, boots, Limits(min_pairs=6, max_pairs=6))
+    outcome = run_gate(tmp_path, boots, Limits(min_pairs=4, max_pairs=4))
     assert outcome.resumed_boots == kept
     assert kept + len(boots.booted) == 2 * len(outcome.pairs)
     assert outcome.decision.change is Change.REGRESSED
