@@ -83,6 +83,22 @@ def test_a_fault_that_would_come_again_is_not_measured_again() -> None:
     assert "measuring again would not help: head: OUTPUT_LENGTH" in state.reason
 
 
+FAILED = "TOO_MANY_FAILED: 8 of 8 requests failed (8 x ENGINE_DIED), allowed are 0.0%; remove the cause"
+
+
+def test_a_head_that_fails_what_base_answers_is_slower_once_a_second_pair_says_so() -> None:
+    failing = [pair(cell(), cell(invalid=(FAILED,)), number=number) for number in (1, 2)]
+    assert judge()(failing[:1]).open == ("chat",)
+    decision = judge()(failing)
+    assert (decision.change, decision.open) == (Change.REGRESSED, ())
+    assert "head fails what base answers, in 2 pairs" in decision.reason
+
+
+def test_a_base_that_fails_as_well_is_no_verdict() -> None:
+    failing = [pair(cell(invalid=(FAILED,)), cell(invalid=(FAILED,))) for _ in range(2)]
+    assert judge()(failing).change is Change.INCONCLUSIVE
+
+
 @pytest.mark.parametrize(
     ("base_mhz", "head_mhz", "capped", "unlike"),
     [(1980.0, 1960.0, 0, False), (1980.0, 1800.0, 0, True), (1980.0, 1800.0, 4, False)],

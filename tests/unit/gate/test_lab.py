@@ -3,19 +3,24 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.unit.gate import golden_gate
 from tests.unit.gate.golden_gate import GoldenBoots, golden_lab, run_gate
+from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.install import Install
 from vllm_perf.gate.boot import Slot
 from vllm_perf.gate.lab import SideSpec
 from vllm_perf.gate.plan import Limits
-from vllm_perf.lab.result import BOOT
+from vllm_perf.lab.result import BOOT, CellResult
+from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.files import EngineBook
+from vllm_perf.spec.target import Target
 from vllm_perf.verdict.types import Change
 
 
@@ -60,6 +65,53 @@ def test_killed_with_sigkill_and_started_again_it_measures_only_what_is_missing(
     assert outcome.resumed_boots == kept
     assert kept + len(boots.booted) == 2 * len(outcome.pairs)
     assert outcome.decision.change is Change.REGRESSED
+
+
+@dataclass
+class DeadProcess:
+    """Stand for an engine's processes: ``exit_code`` of the server, ``gone`` parts, the log they left."""
+
+    exit_code: int | None = None
+    gone: tuple[int, ...] = ()
+
+    def look(self) -> int | None:
+        return self.exit_code
+
+    def dead_parts(self) -> tuple[int, ...]:
+        return self.gone
+
+    def log_text(self) -> str:
+        return "INFO:     Application startup complete.\n"
+
+    @property
+    def pids(self) -> frozenset[int]:
+        return frozenset()
+
+    def stop(self) -> None:
+        """Nothing is left to stop."""
+
+
+def serving(process: DeadProcess) -> Engine:
+    nobody = Target(base_url="http://127.0.0.1:9/v1", model="golden")
+    return Engine(spec=EngineSpec(name="e", model="golden"), target=nobody, process=process)  # type: ignore[arg-type]
+
+
+def measured_on(engine: Engine) -> tuple[CellResult, ...]:
+    lab = golden_lab(GoldenBoots())
+    lab.boots = lambda _: nullcontext(engine)
+    return lab.measure(Slot(pair=0, side="head", workloads=("chat",)))
+
+
+@pytest.mark.parametrize("process", [DeadProcess(exit_code=-9), DeadProcess(gone=(4711,))])
+def test_an_engine_that_died_while_serving_is_that_cells_failure(process: DeadProcess) -> None:
+    failure = measured_on(serving(process))[1].failure
+    assert failure is not None
+    assert failure.startswith("TOO_MANY_FAILED: ENGINE_DIED")
+
+
+def test_a_server_that_lives_and_refuses_is_not_called_dead() -> None:
+    with pytest.raises(SpecError):
+        measured_on(serving(DeadProcess()))
 
 
 def side(**engine: object) -> SideSpec:
