@@ -65,6 +65,14 @@ def test_workloads_are_judged_each_by_its_own_pairs() -> None:
     assert decision.workloads["unique"].change is not Change.REGRESSED
 
 
+def test_the_chance_of_a_false_alarm_is_shared_out_over_the_workloads() -> None:
+    alone = judge("chat")(pairs(1.1, 3)).workloads["chat"].comparisons[0]
+    shared = judge("chat", "unique")(pairs(1.1, 3)).workloads["chat"].comparisons[0]
+    assert alone.high is not None
+    assert shared.high is not None
+    assert shared.high > alone.high
+
+
 def test_a_throttled_pair_is_not_counted_and_another_is_wanted() -> None:
     spoiled_pair = pair(cell(), cell(invalid=(THROTTLED,)), number=9)
     state = judge()([*pairs(1.0, 2), spoiled_pair]).workloads["chat"]
