@@ -15,7 +15,7 @@ from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.boot import BootSettings, Progress, boot
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.gpu import wait_memory_back
-from vllm_perf.engine.install import Install, find_install
+from vllm_perf.engine.install import Install, find_install, golden_install
 from vllm_perf.engine.lock import acquire
 from vllm_perf.engine.state import sweep_orphans
 from vllm_perf.gate.boot import Slot
@@ -56,7 +56,10 @@ class SideSpec:
         engine = book.engine(named)
         if python is not None:
             engine = engine.model_copy(update={"python": python})
-        return cls(engine=engine, book=book, install=find_install(engine.python))
+        golden = engine.platform == "golden"
+        return cls(
+            engine=engine, book=book, install=golden_install() if golden else find_install(engine.python)
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return what identifies the side, without keys."""
@@ -147,10 +150,16 @@ class VllmBoots:
 
     def _hold(self) -> None:
         if self._lock is None:
-            self._lock = acquire(self.bench.machine.devices, wait_s=self.lock_wait_s, say=self.say)
+            self._lock = acquire(self._devices, wait_s=self.lock_wait_s, say=self.say)
             for sentence in sweep_orphans():
                 self.say(sentence)
             self._baseline_mib = self.bench.machine.gpus.memory_used_mib()
+
+    @property
+    def _devices(self) -> tuple[str, ...]:
+        """Return what is locked; golden engines need no device, and disturb only each other."""
+        golden = all(side.engine.platform == "golden" for side in self.sides.values())
+        return ("golden",) if golden else self.bench.machine.devices
 
     def close(self) -> None:
         """Give the device back."""
