@@ -56,7 +56,7 @@ def test_a_share_that_a_neighbour_does_not_leave_is_explained(
 ) -> None:
     diagnosis = booter.failure(changed("gpu-prefix-caching")).diagnosis
     assert diagnosis.category is Category.GPU_BUSY_OR_UTIL_TOO_HIGH
-    assert diagnosis.figures["free_gib"] < diagnosis.figures["wanted_gib"]
+    assert float(diagnosis.figures["free_gib"]) < float(diagnosis.figures["wanted_gib"])
     assert "--gpu-memory-utilization" in diagnosis.remedy
 
 
