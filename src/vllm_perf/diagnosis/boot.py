@@ -57,7 +57,7 @@ def classify_boot(
         found = _named(root, context, lines)
     elif state.stopped_on_request:
         found = interrupted(lines, state)
-    elif alive or (exit_code is None and not errors and state.waiting_at is not None):
+    elif not state.fatal and (alive or (exit_code is None and not errors and state.waiting_at is not None)):
         found = hung(state, elapsed_s)
     else:
         found = unnamed(errors, lines, state, exit_code)
