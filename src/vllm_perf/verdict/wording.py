@@ -50,8 +50,8 @@ def sentence(
 
 def _because(change: Change) -> str:
     return {
-        Change.REGRESSED: "worse by more than allowed",
-        Change.IMPROVED: "better by more than allowed",
+        Change.REGRESSED: "worse, and by more than allowed",
+        Change.IMPROVED: "better, and by more than allowed",
         Change.SAME: "the change is within what is allowed",
-        Change.INCONCLUSIVE: "the interval reaches both within and beyond what is allowed",
+        Change.INCONCLUSIVE: "too uncertain to tell",
     }[change]
