@@ -16,18 +16,18 @@ from vllm_perf.verdict.comparison import aa_log_ratios
 Cell = tuple[str, str]
 
 
-def same_runs(runs: Sequence[RunEntry]) -> dict[tuple[Cell, PartKeys], list[RunEntry]]:
-    """Return runs of the same cell in the same environment: hardware, software and workload all equal.
+def same_runs(runs: Sequence[RunEntry]) -> dict[tuple[Cell, PartKeys, str], list[RunEntry]]:
+    """Return runs of the same cell and commit in the same environment: all three parts equal.
 
     Of a tree with uncommitted changes one cannot know whether two runs are the same thing: left out. So is
     everything without a commit.
     """
-    groups: dict[tuple[Cell, PartKeys], list[RunEntry]] = defaultdict(list)
+    groups: dict[tuple[Cell, PartKeys, str], list[RunEntry]] = defaultdict(list)
     for run in runs:
         if run.commit is None or run.dirty:
             continue
         for cell, parts in run.cells.items():
-            groups[cell, parts].append(run)
+            groups[cell, parts, run.commit].append(run)
     return {name: several for name, several in groups.items() if len(several) >= 2}
 
 
@@ -46,7 +46,7 @@ def learn_from_runs(
     fresh = [run for run in runs if run.run_id not in used]
     records: dict[str, RunRecord] = {}
     counted: dict[Cell, int] = defaultdict(int)
-    for (cell, _), several in same_runs(fresh).items():
+    for (cell, _, _), several in same_runs(fresh).items():
         for run in several:
             if run.file not in records:
                 records[run.file] = load(run)
