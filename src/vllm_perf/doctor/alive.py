@@ -25,10 +25,11 @@ def something_answers(patient: Patient) -> Diagnosis | None:
     try:
         reply = ask(url, env=patient.env, timeout_s=min(_PROBE_S, patient.timeout_s))
     except (OSError, http.client.HTTPException) as error:
-        return _other_scheme(patient, url) or patient.explain(error, url)
+        # Named as the API that the user gave: whoever reads it never asked for /version.
+        return _other_scheme(patient, url) or patient.explain(error, f"{patient.api}/models")
     _recognise(patient, reply)
     if reply.status in (301, 302, 307, 308, 400, 502, 503, 504):
-        found = patient.judge(reply, url)
+        found = patient.judge(reply, f"{patient.api}/models")
         # Channels answer 400 or 404 to a path they do not know; only these say that the way is wrong.
         if found.category in (
             Category.SCHEME_MISMATCH,
@@ -51,7 +52,7 @@ def engine_is_not_known_dead(patient: Patient) -> Diagnosis | None:
     try:
         patient.health_status = ask(url, env=patient.env, timeout_s=min(_PROBE_S, patient.timeout_s)).status
     except (OSError, http.client.HTTPException) as error:
-        return patient.explain(error, url)
+        return patient.explain(error, f"{patient.api}/models")
     if patient.health_status == 503:
         return Diagnosis(
             category=Category.ENGINE_DIED,

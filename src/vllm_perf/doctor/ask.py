@@ -34,9 +34,14 @@ class Reply:
 
 
 def ask(
-    url: str, *, key: str | None = None, env: Mapping[str, str] | None = None, timeout_s: float = 10.0
+    url: str,
+    *,
+    key: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
 ) -> Reply:
-    """Send ``GET url`` and return the answer, whatever its status.
+    """Send ``GET url``, or ``POST`` where there is ``data``, and return the answer, whatever its status.
 
     Raises:
         OSError, http.client.HTTPException, ValueError: there was none (the key may be unfit for a header).
@@ -47,7 +52,11 @@ def ask(
     connection, target = _connect(url, env or {}, timeout_s)
     started_ns = time.perf_counter_ns()
     try:
-        connection.request("GET", target, headers=headers)
+        if data is None:
+            connection.request("GET", target, headers=headers)
+        else:
+            headers["Content-Type"] = "application/json"
+            connection.request("POST", target, body=json.dumps(data).encode(), headers=headers)
         response = connection.getresponse()
         body = response.read(_MAX_BODY_BYTES)
         return Reply(

@@ -2,10 +2,12 @@
 """The doctor's third question: does the model answer, with these parameters, and in time?"""
 
 import difflib
+import http.client
 
 from vllm_perf.diagnosis.types import Diagnosis
+from vllm_perf.doctor.ask import ask
 from vllm_perf.doctor.patient import Patient
-from vllm_perf.doctor.smoke import Smoke, stream_one_token
+from vllm_perf.doctor.smoke import Smoke, one_token, stream_one_token
 from vllm_perf.spec.category import Category
 
 
@@ -57,8 +59,24 @@ def _stalled(patient: Patient, timeout: Diagnosis) -> Diagnosis:
     )
 
 
+def _asked_without_a_stream(patient: Patient) -> Diagnosis | None:
+    """Ask again in one piece: an SDK swallows an error object that came where a stream was expected."""
+    url = f"{patient.api}/chat/completions"
+    try:
+        reply = ask(
+            url, key=patient.key, data=one_token(patient), env=patient.env, timeout_s=patient.timeout_s
+        )
+    except (OSError, http.client.HTTPException) as error:
+        return patient.explain(error, url)
+    found = patient.judge(reply, url)
+    return None if found.category in (Category.OK, Category.UNKNOWN) else found
+
+
 def _unfinished(patient: Patient, outcome: Smoke) -> Diagnosis:
     if outcome.chunks == 0:
+        said = _asked_without_a_stream(patient)
+        if said is not None:
+            return said
         category, what = Category.NO_TOKEN, "the stream ended without any chunk of an answer"
     else:
         category, what = Category.NO_FINISH_REASON, "the stream ended without a finish_reason"

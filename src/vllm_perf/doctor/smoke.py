@@ -31,6 +31,12 @@ class Smoke:
         return self.chunks > 0 and self.finish_reason is not None
 
 
+def one_token(patient: Patient) -> dict[str, Any]:
+    """Return the request's body."""
+    messages = [{"role": "user", "content": "Say one word."}]
+    return {"model": patient.model, "messages": messages, "max_tokens": _MAX_TOKENS, "temperature": 0}
+
+
 def stream_one_token(patient: Patient) -> Smoke | Diagnosis:
     """Send the request and read its stream to the end; return what came, or what went wrong."""
     url = f"{patient.api}/chat/completions"
@@ -53,14 +59,7 @@ def _read(client: openai.OpenAI, patient: Patient, url: str) -> Smoke | Diagnosi
     started_ns = time.perf_counter_ns()
     first_ns: int | None = None
     chunks, finish_reason = 0, None
-    stream = client.chat.completions.create(
-        model=patient.model,
-        messages=[{"role": "user", "content": "Say one word."}],
-        max_tokens=_MAX_TOKENS,
-        temperature=0,
-        stream=True,
-    )
-    for chunk in stream:
+    for chunk in client.chat.completions.create(**one_token(patient), stream=True):
         choices = getattr(chunk, "choices", None)
         if choices is None:
             return _without_choices(chunk, patient, url)

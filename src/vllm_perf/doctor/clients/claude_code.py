@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vllm_perf.doctor.clients.settings import ClientSettings, key_state, text
+from vllm_perf.doctor.clients.settings import ClientSettings, KeyState, key_state, text
 
 _MODELS = (
     "ANTHROPIC_MODEL",
@@ -20,7 +20,8 @@ def read_claude_code(data: Mapping[str, Any], *, source: str) -> ClientSettings:
     env: Mapping[str, Any] = nested if isinstance(nested, dict) else data
     token = key_state(env.get("ANTHROPIC_AUTH_TOKEN"), "ANTHROPIC_AUTH_TOKEN")
     api_key = key_state(env.get("ANTHROPIC_API_KEY"), "ANTHROPIC_API_KEY", "x-api-key")
-    helper = key_state(data.get("apiKeyHelper"), "apiKeyHelper")
+    # A command that prints the key: what it prints is not known here.
+    helper = KeyState(where="apiKeyHelper") if text(data.get("apiKeyHelper")) else None
     login = data.get("claudeAiOauth")
     has_login = isinstance(login, dict) and text(login.get("accessToken")) is not None
     key = token or helper or api_key
