@@ -1,33 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare a measured cell with its baseline, once per cell, and explain each metric's change."""
+"""Compare what a session measures with its baselines, and explain each metric's change."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from vllm_perf.history.baseline import find_baselines
+from vllm_perf.history.compare import Compared, Rules, RunComparison, compare_run
+from vllm_perf.history.floors import read_floors
 from vllm_perf.history.git import Suite
 from vllm_perf.history.record import RunRecord, SeriesKey
+from vllm_perf.history.reference import Search, search_for
+from vllm_perf.history.store import Store, new_run_id, utc_now
 from vllm_perf.lab.result import CellResult
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.spec.history import HistorySpec, load_history_spec
+from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.types import Comparison
+
+Case = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """One metric's change: ``comparison`` is ``None`` where there is no baseline, and the text says why."""
+class Told:
+    """One metric's change: ``comparison`` is ``None`` where there is no baseline, and the text says why.
+
+    ``created``: nothing at all was stored before, which is no failure.
+    """
 
     comparison: Comparison | None
     explanation: str
+    created: bool = False
 
 
 @dataclass(kw_only=True)
 class Comparisons:
-    """The history as one session sees it: read once, asked per cell."""
+    """The history as one session sees it: read once, before anything of this session is in it."""
 
     config: PerfConfig
     suite: Suite
-    _done: dict[tuple[str, str], dict[SeriesKey, Compared]] = field(default_factory=dict)
-    _records: dict[str, RunRecord] = field(default_factory=dict)
+    _done: dict[tuple[str, str], tuple[RunRecord, RunComparison]] = field(default_factory=dict)
 
     @cached_property
     def policy(self) -> HistorySpec:
@@ -35,6 +47,68 @@ class Comparisons:
         path = self.config.policy_file
         return load_history_spec(path if path.is_file() else None)
 
-    def of(self, case: tuple[str, str, str], result: CellResult) -> Compared | None:
-        """Return a metric's change, or ``None`` where no comparison was asked for."""
-        return None
+    @cached_property
+    def search(self) -> Search:
+        """Return where baselines are looked for."""
+        return search_for(
+            Store(self.config.history_dir),
+            self.config.baseline,
+            directory=self.config.root,
+            suite=self.suite,
+            mainline=self.policy.mainline,
+        )
+
+    def of(self, case: Case, result: CellResult) -> Told | None:
+        """Return a metric's change, or ``None`` where no comparison was asked for or nothing was measured."""
+        if not self.config.compare or result.cell is None:
+            return None
+        where = (result.engine, result.workload)
+        if where not in self._done:
+            record = self._as_record([result])
+            self._done[where] = (record, self.compare(record))
+        record, comparison = self._done[where]
+        key = SeriesKey(*case)
+        found = comparison.of(key)
+        if found is None:
+            reason = next(
+                (line for line in comparison.partnerless if line.startswith(f"{key}:")), f"{key}: no baseline"
+            )
+            return Told(comparison=None, explanation=reason, created=comparison.created)
+        return Told(comparison=found.comparison, explanation=explain(found, record, comparison))
+
+    def compare(self, record: RunRecord) -> RunComparison:
+        """Compare a whole record with its baselines."""
+        store = Store(self.config.history_dir)
+        baselines = find_baselines(self.search.runs, record, lineage=self.search.lineage, policy=self.policy)
+        rules = Rules(
+            policy=Policy(allowed=self.config.allowed_change),
+            floors=read_floors(self.config.history_dir),
+            history=self.policy,
+        )
+        return compare_run(record, baselines, lambda run: self.search.load(store, run), rules)
+
+    def _as_record(self, results: Sequence[CellResult]) -> RunRecord:
+        return RunRecord(
+            run_id=new_run_id(),
+            created=utc_now(),
+            suite=self.suite,
+            cells=tuple(result.cell for result in results if result.cell is not None),
+            series=tuple(one for result in results for one in result.series),
+        )
+
+
+def explain(found: Compared, head: RunRecord, comparison: RunComparison) -> str:
+    """Return what a user needs to know of one change, and the command that shows it again."""
+    key, run = found.key, found.baseline.run
+    base = comparison.bases[run.file]
+    commits = f"{(base.suite.commit or 'no commit')[:9]}..{(head.suite.commit or 'no commit')[:9]}"
+    lines = [
+        f"{key} {found.comparison.change}: {found.comparison.reason}",
+        f"  what moved: {found.attribution.sentence()}",
+        f"  what differs: {'; '.join(found.baseline.differences) or 'nothing that is recorded'}",
+        f"  baseline: run {run.short}; commits {commits}",
+        f"  again: pytest tests/perf --benchmark-compare --perf-engine {key.engine} "
+        f"--perf-workload {key.workload} --perf-baseline {run.run_id}",
+        *(f"  note: {note}" for note in found.baseline.notes),
+    ]
+    return "\n".join(lines)

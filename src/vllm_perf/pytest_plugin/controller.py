@@ -5,6 +5,7 @@ Under xdist the workers measure and the controlling process records; alone, one 
 """
 
 import shutil
+from collections.abc import Generator
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from vllm_perf.pytest_plugin.finish import Ending, finish
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.plan import Plan, make_plan
 from vllm_perf.pytest_plugin.progress import Progress
+from vllm_perf.pytest_plugin.resume import begin
 from vllm_perf.pytest_plugin.session import PerfSession, open_session
 from vllm_perf.pytest_plugin.workers import cell_folder, is_worker, take_gpus
 
@@ -49,6 +51,16 @@ class Controller:
         take_gpus(pytest_config, machine.devices if machine.kind == "cuda" else (), per_engine)
         return cls(pytest_config, config, plan)
 
+    def begin(self) -> None:
+        """Prepare the session's folder, taking over an interrupted one's cells where that was asked for."""
+        if is_worker(self.pytest_config):
+            return
+        taken = begin(
+            cell_folder(self.config.work_dir, self.pytest_config), self.plan, resume=self.config.resume
+        )
+        if taken:
+            self.progress.say(f"taken over from an interrupted run, not measured again: {', '.join(taken)}")
+
     @cached_property
     def progress(self) -> Progress:
         """Return where progress is shown; xdist's workers share the controller's stderr."""
@@ -57,6 +69,7 @@ class Controller:
     @cached_property
     def session(self) -> PerfSession:
         """Return the lab of this process."""
+        self.begin()
         folder = cell_folder(self.config.work_dir, self.pytest_config)
         return open_session(self.config, self.plan, folder, self.progress)
 
@@ -73,12 +86,16 @@ class Controller:
         elif report.failed:
             self.other_failures += 1
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
         """Stop engines, then (not in a worker) record the run and choose the exit code.
 
-        First, so that our rows are there before pytest-benchmark saves and compares.
+        The outermost wrapper, so that our rows are there before pytest-benchmark's own saves and compares.
         """
+        self._finish(session, exitstatus)
+        yield
+
+    def _finish(self, session: pytest.Session, exitstatus: int) -> None:
         if "session" in self.__dict__:
             self.session.close()
         self.progress.done()
@@ -88,7 +105,7 @@ class Controller:
         self.ending = finish(self, interrupted=interrupted)
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = self.exit_code(int(exitstatus))
-        if not self.ending.keep_cells:
+        if not interrupted:
             shutil.rmtree(cell_folder(self.config.work_dir, self.pytest_config), ignore_errors=True)
 
     def exit_code(self, otherwise: int) -> int:
@@ -102,6 +119,7 @@ class Controller:
             return EXIT_NO_VERDICT
         return otherwise
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the ladder and the comparison; nothing is raised here, every failure is a test's."""
         if self.ending is not None:
