@@ -26,7 +26,10 @@ class PlannedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Everything one shard needs. ``duration_s`` bounds a closed loop by time as well as by requests."""
+    """Everything one shard needs. ``duration_s`` bounds a closed loop by time as well as by requests.
+
+    ``kernel_stamps``: take arrival times from the kernel where it gives them.
+    """
 
     workload: str
     endpoint: Endpoint
@@ -37,3 +40,4 @@ class LoadPlan:
     request_timeout_s: float
     duration_s: float | None = None
     prompt_set_hash: str = ""
+    kernel_stamps: bool = True
