@@ -39,11 +39,11 @@ class CellFolder:
         return found
 
     def keep_finished(self) -> list[str]:
-        """Remove everything but cells that were measured; return their names ("engine under workload")."""
+        """Remove everything but cells that were measured and may be judged; return their names ("engine under workload")."""
         names = []
         for path in sorted(self.folder.iterdir()):
             result = _read(path) if path.suffix == ".json" else None
-            if result is None or result.failure is not None:
+            if result is None or result.failure is not None or result.invalid:
                 path.unlink()
             else:
                 names.append(f"{result.engine} under {result.workload}")
