@@ -112,7 +112,7 @@ def test_a_tail_is_compared_by_its_value() -> None:
 
 
 def test_a_tail_is_allowed_twice_what_was_asked() -> None:
-    changes = _changes([side(200 * factor * 1.055) for factor in OTHER])
+    changes = _changes([side(200 * factor * 1.05) for factor in OTHER])
     assert (changes["ttft_p50"], changes["ttft_p95"]) == (Change.REGRESSED, Change.SAME)
     tail = compare_metric("ttft_p95", boots(WAVER), boots(OTHER), POLICY)
     assert (tail.allowed, tail.allowed_by) == (0.06, "asked x 2 for a tail")
