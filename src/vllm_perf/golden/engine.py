@@ -67,9 +67,9 @@ class Engine:
         self._queue.remove(play)
         self.counters.waiting = len(self._queue)
 
-    def count(self, record: Record) -> None:
-        """Count a finished answer in the histograms."""
-        counters, times = self.counters, server_times(record)
+    def count(self, record: Record, first_ns: int | None) -> None:
+        """Count a finished answer in the histograms; ``first_ns``: its first token, if unsent."""
+        counters, times = self.counters, server_times(record, first_ns)
         counters.finished[record.finish or "error"] += 1
         first_s = times["time_to_first_token_ms"] / 1e3
         decode_s, queue_s = times["generation_time_ms"] / 1e3, times["queue_time_ms"] / 1e3
@@ -79,7 +79,8 @@ class Engine:
         counters.observe("request_decode_time_seconds", decode_s)
         counters.observe("request_inference_time_seconds", first_s + decode_s)
         counters.observe("e2e_request_latency_seconds", queue_s + first_s + decode_s)
-        counters.observe("inter_token_latency_seconds", decode_s, max(0, len(record.sent_ns) - 1))
+        gaps = len(record.sent_ns) - 1 or record.output_tokens - 1
+        counters.observe("inter_token_latency_seconds", decode_s, gaps)
         if record.output_tokens > 1:
             per_token_s = decode_s / (record.output_tokens - 1)
             counters.observe("request_time_per_output_token_seconds", per_token_s)
@@ -97,6 +98,7 @@ class Play:
         self._plan: Plan
         self._writer: ChunkWriter
         self._due_ns = 0.0
+        self._unsent_first_ns: int | None = None
         self._counters = engine.counters
         self._frame = (b"", b"")
 
@@ -113,6 +115,7 @@ class Play:
         self._writer = ChunkWriter(job, int(time.time()), cached)
         self._due_ns = now_ns + self._plan.first_ns + engine.take_cold_ns()
         if not job.stream:
+            self._unsent_first_ns = round(self._due_ns)
             rest = sum(self._plan.gap_ns(1) for _ in range(job.output_tokens - 1))
             engine.reactor.call_at(round(self._due_ns + rest), self._whole)
             return
@@ -218,5 +221,5 @@ class Play:
         # Before the last bytes go out, so that whoever has read them finds the counters complete.
         self._over = True
         self._record.finish, self._record.ended_ns = self._job.finish, time.perf_counter_ns()
-        self._engine.count(self._record)
+        self._engine.count(self._record, self._unsent_first_ns)
         self._engine.ended()

@@ -142,10 +142,11 @@ def whole_answer(job: Job, created: int, cached: int | None) -> bytes:
     return whole(200, dumps(value))
 
 
-def server_times(record: Record) -> dict[str, float]:
+def server_times(record: Record, first_ns: int | None = None) -> dict[str, float]:
     """Return vLLM's per-request metrics of a finished record, in ms."""
     scheduled = record.scheduled_ns or record.received_ns
-    first, last = record.first_token_ns or scheduled, record.last_token_ns or scheduled
+    first = first_ns or record.first_token_ns or scheduled
+    last = record.last_token_ns or scheduled
     tokens = record.output_tokens
     times = {
         "time_to_first_token_ms": (first - scheduled) / NS_PER_MS,
