@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from xml.etree import ElementTree
 
-from vllm_perf.gate.against_record import Judged, judge, last_good, newest
+from vllm_perf.gate.against_record import METRICS, Judged, judge, last_good, newest
 from vllm_perf.history.collect import probe_hardware
 from vllm_perf.history.store import Store, StoreError
 from vllm_perf.verdict.types import Change
@@ -54,6 +54,12 @@ class Finding:
     explanation: str
 
     @property
+    def is_tail(self) -> bool:
+        """Tell whether a metric that one boot cannot decide came out slower than the record."""
+        found = re.match(r"(\w+)\[[^\]]*\] regressed: ", self.explanation)
+        return found is not None and found[1] not in METRICS
+
+    @property
     def in_use(self) -> bool:
         """Tell whether the machine was in use by others."""
         return any(re.search(rf"\b{category}\b", self.explanation) for category in IN_USE)
@@ -76,28 +82,35 @@ class Answer:
         return "\n".join([rule, f"{self.word}  (after {took_s:.0f} s)", *lines, rule])
 
 
+UNTOLD = {
+    0: Answer(word=Word.DONT_KNOW, reasons=("nothing was judged",)),
+    1: Answer(word=Word.NO_GO, reasons=("a test failed; see above",)),
+    10: Answer(word=Word.DONT_KNOW, reasons=("a measurement decides nothing; see above",)),
+    11: Answer(word=Word.NO_GO, reasons=("nothing could be measured; see above",)),
+}
+
+
 def decide(code: int, findings: Sequence[Finding], judged: Sequence[Judged]) -> Answer:
     """Return the answer to a run that ended with pytest's exit code ``code``."""
-    if code == 1:
-        return Answer(word=Word.NO_GO, reasons=_told(findings, "failed") or ("a test failed; see above",))
-    if code == 11:
-        return _broken([finding for finding in findings if finding.kind == "lab broken"])
-    if code == 10:
-        reasons = _told(findings, "no verdict") or ("a measurement decides nothing; see above",)
-        return Answer(word=Word.DONT_KNOW, reasons=reasons)
-    if code != 0:
+    if code not in UNTOLD:
         return Answer(word=Word.DONT_KNOW, reasons=(f"the run did not finish (exit code {code})",))
-    return _compared(judged)
+    counted = [finding for finding in findings if not finding.is_tail]
+    failed, unsure = _told(counted, "failed"), _told(counted, "no verdict")
+    broken = [finding for finding in counted if finding.kind == "lab broken"]
+    if failed:
+        return Answer(word=Word.NO_GO, reasons=failed)
+    if broken:
+        word = Word.DONT_KNOW if all(finding.in_use for finding in broken) else Word.NO_GO
+        return Answer(word=word, reasons=_told(broken, "lab broken"))
+    if unsure:
+        return Answer(word=Word.DONT_KNOW, reasons=unsure)
+    if code != 0 and not findings:
+        return UNTOLD[code]
+    return _compared(judged, [finding.test for finding in findings])
 
 
-def _broken(findings: Sequence[Finding]) -> Answer:
-    in_use = bool(findings) and all(finding.in_use for finding in findings)
-    reasons = _told(findings, "lab broken") or ("nothing could be measured; see above",)
-    return Answer(word=Word.DONT_KNOW if in_use else Word.NO_GO, reasons=reasons)
-
-
-def _compared(judged: Sequence[Judged]) -> Answer:
-    """Return the answer where every budget holds."""
+def _compared(judged: Sequence[Judged], tails: Sequence[str]) -> Answer:
+    """Return the answer where every budget holds; ``tails`` are slower in one boot, which decides nothing."""
     slower = tuple(f"{one.key}: {one.reason}" for one in judged if one.change is Change.REGRESSED)
     if slower:
         return Answer(word=Word.NO_GO, reasons=slower)
@@ -105,10 +118,9 @@ def _compared(judged: Sequence[Judged]) -> Answer:
     if unknown or not judged:
         nothing = ("there is no good record of this machine to compare with; this run is one now",)
         return Answer(word=Word.DONT_KNOW, reasons=("every budget holds, but", *(unknown or nothing)))
-    return Answer(
-        word=Word.GO,
-        reasons=("every budget holds, and nothing is slower", *(f"{one.reason}" for one in judged)),
-    )
+    notes = (f"slower in this one boot, which decides nothing: {', '.join(tails)}",) if tails else ()
+    reasons = ("every budget holds, and nothing is slower", *(one.reason for one in judged), *notes)
+    return Answer(word=Word.GO, reasons=reasons)
 
 
 def read_junit(path: Path) -> tuple[Finding, ...]:
@@ -136,7 +148,7 @@ def main(
         code = run(command(arguments, None if options.perf_baseline else ref, junit))
         findings = read_junit(junit)
     allowed = float(options.perf_allowed_change)
-    answer = decide(code, findings, _judged(history, before, ref, allowed) if code == 0 else ())
+    answer = decide(code, findings, _judged(history, before, ref, allowed))
     say(answer.text(time.monotonic() - started))
     return EXIT_CODES[answer.word]
 

@@ -20,6 +20,8 @@ SLOWER = Finding(test="ttft_p50[gpu-last-chat]", kind="failed", explanation="got
 UNSURE = Finding(test="tpot[gpu-last-chat]", kind="no verdict", explanation="GPU 0 throttled")
 BUSY = Finding(test="boot", kind="lab broken", explanation="cpu is in use\nLAB_BUSY: another session runs")
 DEAD = Finding(test="boot", kind="lab broken", explanation="did not boot\nOOM_WEIGHTS: too large")
+TAIL = Finding(test="itl_p95", kind="failed", explanation="itl_p95[gpu-last-chat] regressed: 3 -> 6 ms")
+MIDDLE = Finding(test="ttft_p50", kind="failed", explanation="ttft_p50[gpu-last-chat] regressed: 1 -> 2 ms")
 KEY = SeriesKey("gpu-last", "chat", "ttft_p50")
 
 
@@ -37,6 +39,10 @@ def one(change: Change | None) -> Judged:
         (0, (), (one(Change.SAME), one(None)), Word.DONT_KNOW, "it is None"),
         (1, (UNSURE, SLOWER), (), Word.NO_GO, "ttft_p50[gpu-last-chat]: got slower"),
         (1, (), (), Word.NO_GO, "a test failed"),
+        (1, (TAIL,), (one(Change.SAME),), Word.GO, "decides nothing: itl_p95"),
+        (1, (TAIL, MIDDLE), (one(Change.SAME),), Word.NO_GO, "1 -> 2 ms"),
+        (1, (TAIL, UNSURE), (one(Change.SAME),), Word.DONT_KNOW, "GPU 0 throttled"),
+        (1, (TAIL,), (one(Change.REGRESSED),), Word.NO_GO, "it is regressed"),
         (10, (UNSURE,), (), Word.DONT_KNOW, "GPU 0 throttled"),
         (11, (BUSY,), (), Word.DONT_KNOW, "LAB_BUSY"),
         (11, (DEAD,), (), Word.NO_GO, "OOM_WEIGHTS"),
