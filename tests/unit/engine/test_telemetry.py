@@ -140,6 +140,28 @@ def test_the_thread_samples_while_the_block_runs() -> None:
     assert telemetry.summary().gpus[0].samples >= 6
 
 
+def test_our_own_processes_are_looked_up_once_and_not_at_every_sample() -> None:
+    asked: list[int] = []
+    listed: list[int] = []
+    enough = threading.Event()
+
+    class Counting(FakeNvml):
+        def processes(self, gpu: object) -> tuple[GpuProcess, ...]:
+            listed.append(1)
+            if len(listed) == 3:
+                enough.set()
+            return (GpuProcess(pid=1, name="VLLM::EngineCore", memory_mib=70_000),)
+
+    def own() -> set[int]:
+        asked.append(1)
+        return {1}
+
+    gpus = GpuSet(gpus=(CARD,), nvml=Counting(cards=(CARD,), readings=(HEALTHY,)))
+    with Telemetry(gpus, own, interval_s=0.001) as telemetry:
+        assert enough.wait(10)
+    assert (telemetry.summary().problems(), len(asked)) == ([], 1)
+
+
 def test_a_driver_that_dies_while_watched_is_a_problem_and_no_crash() -> None:
     class Dying(FakeNvml):
         def read(self, gpu: object) -> GpuReading:
