@@ -62,7 +62,11 @@ class Controller:
         return open_session(self.config, self.plan, folder, self.progress)
 
     def collected(self, items: list[pytest.Item]) -> None:
-        """Order the tests."""
+        """Order the tests; those without a case in this run are deselected, which pytest counts and shows."""
+        empty = [item for item in items if perf_items.is_empty(item)]
+        if empty:
+            items[:] = [item for item in items if item not in empty]
+            self.pytest_config.hook.pytest_deselected(items=empty)
         perf_items.order(items, self.plan)
 
     @pytest.hookimpl(tryfirst=True)

@@ -56,11 +56,16 @@ def engine_of(item: pytest.Item) -> str | None:
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return None
-    if CASE in callspec.params:
-        name: str = callspec.params[CASE][0]
-        return name
-    alone: str | None = callspec.params.get(ENGINE)
-    return alone
+    case, alone = callspec.params.get(CASE), callspec.params.get(ENGINE)
+    if isinstance(case, tuple):
+        return str(case[0])
+    return alone if isinstance(alone, str) else None
+
+
+def is_empty(item: pytest.Item) -> bool:
+    """Tell whether a perf test has no case in this run: pytest keeps it once, to be skipped."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    return any(name in params for name in (CASE, ENGINE)) and engine_of(item) is None
 
 
 def is_perf(item: pytest.Item) -> bool:
