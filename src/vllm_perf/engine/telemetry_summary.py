@@ -63,7 +63,8 @@ class GpuWindow:
         said = []
         if POWER_CAP in self.throttle:
             count = self.throttle[POWER_CAP]
-            clock = "" if self.capped_sm_mhz is None else f", median SM clock there {self.capped_sm_mhz:.0f} MHz"
+            known = self.capped_sm_mhz is not None
+            clock = f", median SM clock there {self.capped_sm_mhz:.0f} MHz" if known else ""
             said.append(
                 f"GPU {self.index}: at its power cap in {count} of {self.throttle_samples} samples{clock}"
             )
