@@ -9,6 +9,7 @@ from vllm_perf.load.failures import Failure
 from vllm_perf.load.framing import Framing
 from vllm_perf.load.plan import PlannedRequest
 from vllm_perf.load.sample import RequestSample
+from vllm_perf.load.stream import StreamParser
 
 BLANK_LINE = b"\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -18,28 +19,35 @@ class Exchange:
     """A request from the moment it is due. ``take`` is the hot path: it stores, and looks for the end only.
 
     An ordinary chunked 200 is complete when its bytes end in the last chunk; anything else is walked through
-    as HTTP at once. ``walk`` hands out body bytes; raw ones are dropped as it goes.
+    as HTTP at once. ``body`` hands out body bytes and drops the raw ones. ``parser`` and ``refusal`` are
+    where ``reading`` keeps what it has read so far; ``queued`` says that it has the exchange in hand.
     """
 
     __slots__ = (
         "_body",
+        "_last_read_ns",
+        "_last_stamp",
         "_ordinary",
         "_pieces",
         "_read_ns",
         "_stamps",
-        "_walked",
+        "_tail",
+        "answered",
         "connect_ns",
         "end",
         "end_ns",
+        "ended",
         "failure",
         "framing",
         "id",
+        "parser",
         "place",
         "planned",
+        "queued",
+        "refusal",
         "sample",
         "scheduled_ns",
         "sent_ns",
-        "size",
         "warnings",
     )
 
@@ -51,19 +59,23 @@ class Exchange:
         self.scheduled_ns = 0
         self.sent_ns: int | None = None
         self.connect_ns: int | None = None
+        self.answered = self.ended = self.queued = False
         self.end = BodyEnd.CLEAN
         self.end_ns: int | None = None
         self.failure: Failure | None = None
         self.framing = Framing()
+        self.parser: StreamParser | None = None
+        self.refusal: list[tuple[int, bytes]] = []
         self.sample: RequestSample | None = None
-        self.size = 0
         self.warnings: tuple[str, ...] = ()
         self._ordinary = False
         self._pieces: list[bytes] = []
         self._stamps: list[Ancillary] = []
         self._read_ns: array[int] = array("q")
-        self._walked = 0
-        self._body: list[tuple[int, bytes]] = []
+        self._body: list[tuple[Ancillary, int, bytes]] = []
+        self._tail = b""
+        self._last_stamp: Ancillary = []
+        self._last_read_ns = 0
 
     def take(self, data: bytes, stamp: Ancillary, read_ns: int) -> bool:
         """Keep what arrived; return whether the response is complete.
@@ -75,22 +87,23 @@ class Exchange:
         pieces.append(data)
         self._stamps.append(stamp)
         self._read_ns.append(read_ns)
-        self.size += len(data)
-        if len(pieces) == 1:
-            self._ordinary = _is_ordinary(data)
+        if not self.answered:
+            self.answered, self._ordinary = True, _is_ordinary(data)
         if self._ordinary:
             may_end = LAST_CHUNK in data or data.endswith(BLANK_LINE) or len(data) < len(LAST_CHUNK)
             if not may_end:
                 return False
-            if data.endswith(b"\r\n" + LAST_CHUNK) or (data == LAST_CHUNK and pieces[-2].endswith(b"\r\n")):
+            if data.endswith(b"\r\n" + LAST_CHUNK):
+                return True
+            if data == LAST_CHUNK and (pieces[-2] if len(pieces) > 1 else self._tail).endswith(b"\r\n"):
                 return True
         self._walk(len(pieces))
         return self.framing.complete
 
     @property
-    def answered(self) -> bool:
-        """Tell whether any byte came back."""
-        return self.size > 0
+    def unread(self) -> int:
+        """Return how many raw pieces wait to be read."""
+        return len(self._pieces)
 
     @property
     def reusable(self) -> bool:
@@ -114,37 +127,34 @@ class Exchange:
         Raises:
             FramingError: this is no HTTP.
         """
-        self._walk(min(len(self._pieces), self._walked + limit))
-        body = [(clock.arrival_ns(self._stamps[at], self._read_ns[at]), piece) for at, piece in self._body]
+        self._walk(min(len(self._pieces), limit))
+        body = [(clock.arrival_ns(stamp, read_ns), piece) for stamp, read_ns, piece in self._body]
         self._body = []
         return body
-
-    @property
-    def read_through(self) -> bool:
-        """Tell whether ``body`` has handed out everything."""
-        return self._walked == len(self._pieces)
 
     def arrival_of_end_ns(self, clock: KernelClock) -> int:
         """Return when the response ended: its last bytes' arrival, or when the failure was seen."""
         if self.end_ns is not None:
             return self.end_ns
-        return clock.arrival_ns(self._stamps[-1], self._read_ns[-1])
+        return clock.arrival_ns(self._last_stamp, self._last_read_ns)
 
     def forget(self) -> None:
-        """Drop all raw data."""
-        self._pieces, self._stamps, self._body = [], [], []
+        """Drop all raw data and whatever was made of it but the sample."""
+        self._pieces, self._stamps, self._body, self.refusal = [], [], [], []
         self._read_ns = array("q")
-        self._walked = 0
+        self.parser = None
 
-    def _walk(self, end: int) -> None:
-        pieces, feed = self._pieces, self.framing.feed
-        for place in range(self._walked, end):
+    def _walk(self, count: int) -> None:
+        """Take the first ``count`` raw pieces apart; their last stamp and last two bytes are kept."""
+        if not count:
+            return
+        pieces, stamps, read_ns, feed = self._pieces, self._stamps, self._read_ns, self.framing.feed
+        for place in range(count):
             for body in feed(pieces[place]):
-                self._body.append((place, body))
-            # The last two stay: the end is looked for in them.
-            if place > 0:
-                pieces[place - 1] = pieces[place - 1][-2:]
-        self._walked = end
+                self._body.append((stamps[place], read_ns[place], body))
+        self._last_stamp, self._last_read_ns = stamps[count - 1], read_ns[count - 1]
+        self._tail = (self._tail + pieces[count - 1])[-2:]
+        del pieces[:count], stamps[:count], read_ns[:count]
 
 
 def _is_ordinary(head: bytes) -> bool:

@@ -22,7 +22,9 @@ READABLE = select.EPOLLIN
 TICK_NS = 10_000_000
 PROGRESS_NS = 200_000_000
 CALM_NS = 1_000_000
-BACKLOG_BYTES = 32 * 1024 * 1024
+# A raw piece with its stamp takes about half a kilobyte: this many are read without waiting for idle time.
+BACKLOG_PIECES = 50_000
+LONG_PIECES = 256
 MAX_EVENTS = 512
 
 
@@ -59,6 +61,7 @@ class LoadLoop:
         self._deadlines: deque[tuple[int, Exchange, Connection]] = deque()
         self._in_flight = 0
         self._ended = 0
+        self._behind = False
         self._next_tick_ns = 0
         self._next_progress_ns = 0
         self.peak_in_flight = 0
@@ -78,8 +81,8 @@ class LoadLoop:
                 self._tick(now_ns)
             if not events:
                 self._use_idle_time(now_ns)
-            elif self._backlog.size > BACKLOG_BYTES:
-                self._backlog.step()
+            elif self._behind:
+                self._catch_up(len(events))
         self.wall_ns = time.perf_counter_ns() - started_ns
         self._backlog.drain()
         if load.on_progress is not None:
@@ -152,6 +155,7 @@ class LoadLoop:
 
     def _settle(self, exchange: Exchange, now_ns: int) -> None:
         self._ended += 1
+        exchange.ended = True
         self._load.supply.ended(exchange.planned, now_ns)
         self._backlog.add(exchange)
 
@@ -205,12 +209,22 @@ class LoadLoop:
             _, exchange, connection = deadlines.popleft()
             if connection.exchange is exchange:
                 self._finish(connection, BodyEnd.TIMEOUT, now_ns)
+        for connection in self._pool.connections.values():
+            if connection.exchange is not None and connection.exchange.unread > LONG_PIECES:
+                self._backlog.add(connection.exchange)
+        self._behind = self._backlog.unread > BACKLOG_PIECES
         self._pool.expire(now_ns)
         left = 0 if self._stopped(now_ns) else self._load.supply.left
         self._pool.ensure(min(left, self._load.spare(self._in_flight)), now_ns)
         if self._load.on_progress is not None and now_ns >= self._next_progress_ns:
             self._next_progress_ns = now_ns + PROGRESS_NS
             self._load.on_progress(self._ended, self._total)
+
+    def _catch_up(self, arrived: int) -> None:
+        """Read twice what arrived: memory stays bounded, and the kernel's stamps do not mind the delay."""
+        read = 0
+        while self._backlog and read < 2 * arrived:
+            read += self._backlog.step()
 
     def _use_idle_time(self, now_ns: int) -> None:
         """Read a little, prepare a little, else sleep until something happens or is due."""

@@ -2,7 +2,6 @@
 """Read finished exchanges into samples, a little at a time, whenever the loop has nothing better to do."""
 
 from collections import deque
-from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from vllm_perf.load.answer import Answer, BodyEnd, Classify, Sending, StreamResult
@@ -31,44 +30,46 @@ class Context:
 
 
 class Backlog:
-    """Finished exchanges that wait to be read; ``size`` is what they hold in bytes.
+    """Exchanges that wait to be read: those that have ended, and long ones that are still going on.
 
-    ``samples`` are those read so far, each with its request's place in the plan.
+    ``samples`` are those read to the end, each with its request's place in the plan.
     """
 
     def __init__(self, context: Context) -> None:
         """Start empty."""
         self._context = context
         self._waiting: deque[Exchange] = deque()
-        self._current: Exchange | None = None
-        self._steps: Iterator[None] = iter(())
-        self.size = 0
         self.samples: list[tuple[int, RequestSample]] = []
 
     def add(self, exchange: Exchange) -> None:
-        """Take a finished exchange."""
-        self._waiting.append(exchange)
-        self.size += exchange.size
+        """Take an exchange, once."""
+        if not exchange.queued:
+            exchange.queued = True
+            self._waiting.append(exchange)
 
     def __bool__(self) -> bool:
         """Tell whether anything is left to read."""
-        return self._current is not None or bool(self._waiting)
+        return bool(self._waiting)
 
-    def step(self) -> None:
-        """Read a little: at most ``PIECES_A_STEP`` pieces of one exchange."""
-        if self._current is None:
-            if not self._waiting:
-                return
-            self._current = self._waiting.popleft()
-            self._steps = read_exchange(self._current, self._context)
-        if next(self._steps, self) is self:
-            self._keep(self._current)
-            self._current = None
+    @property
+    def unread(self) -> int:
+        """Return how many raw pieces wait."""
+        return sum(exchange.unread for exchange in self._waiting)
 
-    def _keep(self, exchange: Exchange) -> None:
-        self.size -= exchange.size
+    def step(self) -> int:
+        """Read a little, at most ``PIECES_A_STEP`` pieces of one exchange; return how many, at least 1."""
+        if not self._waiting:
+            return 1
+        exchange = self._waiting[0]
+        unread = exchange.unread
+        _read_some(exchange, self._context)
+        read = max(1, unread - exchange.unread)
         if exchange.sample is not None:
             self.samples.append((exchange.place, exchange.sample))
+        if exchange.sample is not None or not (exchange.ended or exchange.unread):
+            exchange.queued = False
+            self._waiting.popleft()
+        return read
 
     def drain(self) -> None:
         """Read all that is left."""
@@ -76,43 +77,55 @@ class Backlog:
             self.step()
 
 
-def read_exchange(exchange: Exchange, context: Context) -> Iterator[None]:
-    """Read one exchange step by step, then leave its ``sample`` and drop the raw bytes."""
+def _read_some(exchange: Exchange, context: Context) -> None:
+    """Read the next pieces; after the last one of an exchange that has ended, leave its ``sample``."""
     try:
-        result = yield from _result(exchange, context)
+        if exchange.failure is None:
+            context.clock.check()
+            _feed(exchange, context.clock)
+        else:
+            exchange.forget()
+        if exchange.unread or not exchange.ended:
+            return
+        result = _result(exchange, context)
     except FramingError as error:
-        result = _failure(Failure(Category.MALFORMED_STREAM, f"the answer is no HTTP: {error}"), exchange)
+        exchange.failure = Failure(Category.MALFORMED_STREAM, f"the answer is no HTTP: {error}")
+        exchange.forget()
+        return
     exchange.sample = _sample(exchange, result)
     exchange.forget()
 
 
-def _result(exchange: Exchange, context: Context) -> Generator[None, None, StreamResult]:
+def _feed(exchange: Exchange, clock: KernelClock) -> None:
+    for ns, piece in exchange.body(clock, PIECES_A_STEP):
+        if not 200 <= exchange.framing.status < 300:
+            exchange.refusal.append((ns, piece))
+            continue
+        if exchange.parser is None:
+            exchange.parser = StreamParser()
+        exchange.parser.feed(ns, piece)
+
+
+def _result(exchange: Exchange, context: Context) -> StreamResult:
     if exchange.failure is not None:
         return _failure(exchange.failure, exchange)
-    clock, framing = context.clock, exchange.framing
-    clock.check()
-    parser = StreamParser()
-    refusal: list[tuple[int, bytes]] = []
-    while True:
-        for ns, piece in exchange.body(clock, PIECES_A_STEP):
-            if 200 <= framing.status < 300:
-                parser.feed(ns, piece)
-            else:
-                refusal.append((ns, piece))
-        if exchange.read_through:
-            break
-        yield
+    framing = exchange.framing
     if not framing.status:
         return _failure(_silence(exchange, context), exchange)
     if exchange.end is BodyEnd.CLEAN and not framing.complete:
         raise FramingError("what looked like the last chunk was not")
-    end_ns = exchange.arrival_of_end_ns(clock)
+    end_ns = exchange.arrival_of_end_ns(context.clock)
     if 200 <= framing.status < 300:
         pinned = exchange.planned.output_tokens or context.pinned_output_tokens
+        parser = exchange.parser or StreamParser()
         result = parser.finish(exchange.end, end_ns, pinned_output_tokens=pinned)
         return replace(result, status=framing.status)
     answer = Answer(
-        status=framing.status, pieces=refusal, end=exchange.end, end_ns=end_ns, headers=framing.headers
+        status=framing.status,
+        pieces=exchange.refusal,
+        end=exchange.end,
+        end_ns=end_ns,
+        headers=framing.headers,
     )
     return parse_stream(answer, classify=context.classify)
 
