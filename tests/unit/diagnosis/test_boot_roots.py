@@ -4,6 +4,7 @@
 import pytest
 
 from vllm_perf.diagnosis.boot import classify_boot
+from vllm_perf.diagnosis.boot_context import read_argv
 from vllm_perf.spec.category import Category
 
 CORE = "(EngineCore_DP0 pid=501) ERROR 12-01 10:00:09 [core.py:866] "
@@ -124,3 +125,43 @@ def test_prefix_caching_is_not_mentioned_where_it_is_not_known_to_be_on() -> Non
     found = classify_boot(traceback(OOM, CORE), exit_code=1)
     assert found is not None
     assert "prefix" not in found.remedy
+
+
+def test_requests_errors_before_a_later_death_are_not_its_cause() -> None:
+    up = "(APIServer pid=400) INFO:     Application startup complete.\n"
+    request = traceback(
+        "ValueError: User-specified max_model_len (9) is greater than the derived max_model_len (x=8 or y",
+        "(APIServer pid=400) ERROR 12-01 10:00:09 [serving.py:866] ",
+    )
+    killed = "(APIServer pid=400) WARNING 12-01 10:05:09 [c.py:1] MPClient: engine core exited unexpectedly\n"
+    found = classify_boot(up + request + killed, exit_code=0)
+    assert found is not None
+    assert found.category is Category.ENGINE_DIED
+
+
+def test_error_that_the_boot_survived_is_not_the_cause_of_a_later_death() -> None:
+    survived = traceback("ValueError: No available memory for the cache blocks.", CORE)
+    up = "(APIServer pid=400) INFO:     Application startup complete.\n"
+    killed = "(APIServer pid=400) WARNING 12-01 10:05:09 [c.py:1] MPClient: engine core exited unexpectedly\n"
+    found = classify_boot(survived + up + killed, exit_code=0)
+    assert found is not None
+    assert found.category is Category.ENGINE_DIED
+
+
+def test_command_line_is_read_in_all_its_forms() -> None:
+    argv = (
+        "vllm",
+        "serve",
+        "m",
+        "--port",
+        "8000",
+        "--max-model-len=4096",
+        "--enforce-eager",
+        "--no-enable-x",
+    )
+    assert read_argv(argv) == {
+        "port": "8000",
+        "max_model_len": "4096",
+        "enforce_eager": "True",
+        "enable_x": "False",
+    }
