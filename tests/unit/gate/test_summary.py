@@ -40,7 +40,7 @@ def summary(
     outcome = Outcome(
         decision=Decision(workloads={"chat": one}),
         pairs=pairs,
-        stopped="everything was decided after 4 pairs",
+        stopped="decided after 4 pairs",
         resumed_boots=0,
         took_s=600.0,
     )
