@@ -27,7 +27,7 @@ pytest_benchmark.plugin.get_cpu_info = functools.cache(pytest_benchmark.plugin.g
 
 def run_inside(words: Sequence[str], root: Path, env: Mapping[str, str]) -> tuple[int, str]:
     """Return exit code and output of ``pytest WORDS``, run in ``root`` with ``env`` on top."""
-    with _as_before(root, env), warnings.catch_warnings(), _caught() as output:
+    with _as_before(root, env), warnings.catch_warnings(record=True), _caught() as output:
         warnings.resetwarnings()
         code = int(pytest.main(list(words)))
         output.seek(0)

@@ -145,10 +145,16 @@ class Project:
         """Replace text of the engines file that must be there."""
         self.change("fixtures/engines.toml", before, after)
 
-    def run(self, *args: str, paths: tuple[str, ...] = ("tests/perf",), golden: bool = True) -> Finished:
+    def run(
+        self,
+        *args: str,
+        paths: tuple[str, ...] = ("tests/perf",),
+        golden: bool = True,
+        folder: str = ".",
+    ) -> Finished:
         """Run pytest on the project to its end, within this process: three times as fast as apart from it."""
         junit, words = self._words(args, paths, golden)
-        code, text = run_inside(words, self.root, self.env)
+        code, text = run_inside(words, self.root / folder, self.env)
         return _finished(code, text, junit)
 
     def run_apart(
@@ -189,6 +195,12 @@ class Project:
         """Return the stored runs, oldest first."""
         files = sorted((self.root / ".vllm-perf/history").glob("*.json"))
         return [json.loads(path.read_text()) for path in files]
+
+    def record_ids(self) -> list[str]:
+        """Return the ids of the stored runs, oldest first."""
+        return [
+            path.stem.rsplit("_", 1)[1] for path in sorted((self.root / ".vllm-perf/history").glob("*.json"))
+        ]
 
     def saved(self) -> list[dict[str, Any]]:
         """Return what pytest-benchmark itself saved, oldest first."""

@@ -51,7 +51,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("workloads-file", "value", "fixtures/workloads.toml", "where workloads are described"),
     Option("budgets-dir", "value", "fixtures/budgets", "folder of budgets, one file a kind of hardware"),
     Option("policy-file", "value", "fixtures/history.toml", "which parts must match for a comparison"),
-    Option("allowed-change", "value", "0.05", "share by which a metric may get worse (0.05 is 5 %)"),
+    Option("allowed-change", "value", "0.02", "share by which a metric may get worse (0.02 is 2 %)"),
     Option("lock-wait", "value", "3600", "seconds to wait for another session's engine"),
     Option("resume", "flag", False, "take over cells that an interrupted run of the same work finished"),
     Option("download", "flag", False, "let vLLM download a model that is not on this machine"),
