@@ -86,7 +86,9 @@ def test_the_ops_column_of_a_throughput_row_is_tokens_per_second(two_runs: TwoRu
     name = "output_throughput[last-chat]"
     row = rows(two_runs.project.saved()[0])[name]
     tokens_per_s = series(two_runs.project.records()[0], name)["value"]
-    assert row["stats"]["ops"] == pytest.approx(tokens_per_s, rel=1e-9)
+    # Over repetitions the column is all tokens over all time, the metric the mean of their rates.
+    assert row["stats"]["ops"] == pytest.approx(tokens_per_s, rel=0.01)
+    assert 100 < tokens_per_s <= 8 * 4 / (0.1 + 3 * 0.015)
 
 
 def second(project: Project, *args: str) -> Finished:

@@ -20,9 +20,11 @@ from vllm_perf.history.git import describe_suite
 from vllm_perf.history.store import StoreError
 from vllm_perf.lab.machine import detect_machine
 from vllm_perf.pytest_plugin import items as perf_items
+from vllm_perf.pytest_plugin.bridge import honour_only_and_skip
 from vllm_perf.pytest_plugin.cells import CellFolder
 from vllm_perf.pytest_plugin.comparisons import Comparisons
 from vllm_perf.pytest_plugin.finish import Ending, finish
+from vllm_perf.pytest_plugin.notes import notes
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.owner import Owner
 from vllm_perf.pytest_plugin.plan import Plan, make_plan
@@ -148,6 +150,7 @@ class Controller:
             items[:] = [item for item in items if item not in empty]
             self.pytest_config.hook.pytest_deselected(items=empty)
         perf_items.order(items, self.plan)
+        honour_only_and_skip(self.pytest_config, filter(perf_items.is_perf, items))
         if is_worker(self.pytest_config) and any(map(perf_items.is_perf, items)):
             CellFolder(self.folder).join()
 
@@ -206,6 +209,8 @@ class Controller:
         """Show the ladder and the comparison; nothing is raised here, every failure is a test's."""
         if self.ending is not None:
             self.ending.show(terminalreporter)
+            for line in notes(self.ending.results, self.outcomes, self.pytest_config):
+                terminalreporter.write_line(line)
 
     def pytest_unconfigure(self) -> None:
         """Leave nothing running, whatever happened before."""
