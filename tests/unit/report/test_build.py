@@ -75,7 +75,7 @@ def test_an_undecided_comparison_says_how_many_pairs_would_decide() -> None:
     head = made_up("head", Truth(seed=2))
     report = build_report(head, compared(head, base_run()))
     assert report.headline is Headline.UNKNOWN
-    assert "of boots would decide" in report.sentence
+    assert "of boots would decide (`vllm-perf gate`" in report.sentence
 
 
 def test_rungs_come_in_the_ladders_order_with_their_flags() -> None:
