@@ -175,8 +175,9 @@ def with_other_arguments(head: RunRecord, hit_rate: float, **arguments: int) -> 
 
 
 def test_other_flags_may_change_the_cache_hits_and_are_judged_by_the_time() -> None:
-    slower = made_up("head", Truth(seed=2, slower="fp8", ttft=1.6))
-    head = with_other_arguments(slower, 0.1, **{"max-num-seqs": 1})
+    head = with_other_arguments(
+        made_up("head", Truth(seed=2, slower="fp8", ttft=1.6)), 0.1, **{"max-num-seqs": 1}
+    )
     one = compared(head, BASE).of(SLOWER)
     assert one is not None
     assert one.comparison.change is Change.REGRESSED
