@@ -49,6 +49,7 @@ class StreamResult:
     outcome: Category
     status: int | None = None
     detail: str | None = None
+    remedy: str | None = None
     warnings: tuple[str, ...] = ()
     end_ns: int | None = None
     chunk_ns: "array[int]" = field(default_factory=lambda: array("q"))

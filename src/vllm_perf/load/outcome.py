@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vllm_perf.diagnosis.redact import redact
 from vllm_perf.load.answer import BodyEnd
 from vllm_perf.load.chunk import error_text
 from vllm_perf.spec.category import Category
@@ -38,9 +39,9 @@ class Evidence:
 
 
 def excerpt(text: str | bytes) -> str:
-    """Return the first ``EXCERPT`` characters on one line."""
+    """Return the first ``EXCERPT`` characters on one line, without anything that looks like a credential."""
     whole = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    line = " ".join(whole.split())
+    line = redact(" ".join(whole.split()))
     return line if len(line) <= EXCERPT else line[:EXCERPT] + "…"
 
 
@@ -59,7 +60,7 @@ def warnings_of(seen: Evidence, pinned_output_tokens: int | None) -> Iterator[st
     if seen.done and seen.end is not BodyEnd.CLEAN:
         yield f"the body's own end never came after [DONE] ({seen.end})"
     if seen.chunks and not seen.counted:
-        yield f"no usage: output tokens are estimated from {seen.chunks} chunks"
+        yield f"no usage: output tokens are estimated from {_chunks(seen)}"
         if pinned_output_tokens is not None:
             yield "the pinned output length could not be verified"
     if seen.finish == "content_filter":

@@ -28,7 +28,8 @@ class RequestSample:
 
     ``prompt_id`` pairs the same prompt across runs. ``sent_ns``: bytes handed to an already open
     connection. ``chunk_ns``: arrival of every chunk that carried generated payload, in order (int64).
-    ``first_chunk_tokens``: tokens in the first of them (1 unless known better). ``detail`` is redacted.
+    ``first_chunk_tokens``: tokens in the first of them (1 unless known better). ``detail`` is redacted;
+    ``remedy`` is set where an HTTP answer named its own cause.
     """
 
     id: str
@@ -50,6 +51,7 @@ class RequestSample:
     outcome: Category = Category.OK
     status: int | None = None
     detail: str | None = None
+    remedy: str | None = None
     warnings: tuple[str, ...] = ()
     server: ServerTimes | None = None
 

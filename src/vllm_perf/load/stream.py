@@ -58,6 +58,7 @@ def to_sample(sending: Sending, result: StreamResult) -> RequestSample:
         outcome=result.outcome,
         status=result.status,
         detail=result.detail,
+        remedy=result.remedy,
         warnings=result.warnings,
         server=result.server,
     )
@@ -65,12 +66,18 @@ def to_sample(sending: Sending, result: StreamResult) -> RequestSample:
 
 def _refused(answer: Answer, classify: Classify | None) -> StreamResult:
     body = b"".join(piece for _, piece in answer.pieces)
-    outcome = Category.SERVER_ERROR if answer.status >= 500 else Category.BAD_REQUEST
-    detail = f"HTTP {answer.status}: {excerpt(body) or 'no body'}"
-    if classify is not None:
-        diagnosis = classify(answer.status, answer.headers, body)
-        outcome, detail = diagnosis.category, diagnosis.evidence
-    return StreamResult(outcome=outcome, status=answer.status, detail=detail, end_ns=answer.end_ns)
+    if classify is None:
+        outcome = Category.SERVER_ERROR if answer.status >= 500 else Category.BAD_REQUEST
+        detail = f"HTTP {answer.status}: {excerpt(body) or 'no body'}"
+        return StreamResult(outcome=outcome, status=answer.status, detail=detail, end_ns=answer.end_ns)
+    found = classify(answer.status, answer.headers, body)
+    return StreamResult(
+        outcome=found.category,
+        status=answer.status,
+        detail=found.evidence,
+        remedy=found.remedy,
+        end_ns=answer.end_ns,
+    )
 
 
 class StreamParser:
@@ -111,11 +118,12 @@ class StreamParser:
         tokens.settle()
         seen = self._evidence(end, end_ns)
         outcome, detail = judge(seen, pinned_output_tokens)
+        ok = outcome is Category.OK
         chunk_ns, usage = tokens.chunk_ns, tokens.usage
         return StreamResult(
             outcome=outcome,
             detail=detail,
-            warnings=(*warnings_of(seen, pinned_output_tokens), *_buffered(chunk_ns)),
+            warnings=(*warnings_of(seen, pinned_output_tokens), *_buffered(chunk_ns)) if ok else (),
             end_ns=end_ns,
             chunk_ns=chunk_ns,
             first_token_ns=chunk_ns[0] if chunk_ns else None,

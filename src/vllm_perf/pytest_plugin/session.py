@@ -21,7 +21,7 @@ from vllm_perf.lab.boot_cell import boot_cell
 from vllm_perf.lab.machine import Machine, detect_machine
 from vllm_perf.lab.measure import Bench, measure_cell
 from vllm_perf.lab.result import BOOT, CellResult
-from vllm_perf.load.counting import TokenCounter, pick_counter
+from vllm_perf.load.counting import TokenCounter, counter_for
 from vllm_perf.load.floor import FloorMeter
 from vllm_perf.pytest_plugin.budgets import BudgetBook
 from vllm_perf.pytest_plugin.cells import CellFolder
@@ -157,7 +157,7 @@ class PerfSession:
             return CellResult(engine=spec.name, workload=workload.name, failure=str(error))
 
     def _counter(self, engine: Engine) -> TokenCounter:
-        return pick_counter(engine.target)
+        return counter_for(engine.target)
 
     def close(self) -> None:
         """Leave nothing running."""

@@ -13,10 +13,20 @@ def show_summary(ending: "Ending", reporter: pytest.TerminalReporter) -> None:
     """Show the results."""
     reporter.section("vllm-perf")
     for result in ending.results:
-        for name in ("boot_time", "ttft_mean", "ttft_p50", "ttft_p95", "tpot_mean", "output_throughput", "prefix_hit_rate"):
+        for name in (
+            "boot_time",
+            "ttft_mean",
+            "ttft_p50",
+            "ttft_p95",
+            "tpot_mean",
+            "output_throughput",
+            "prefix_hit_rate",
+        ):
             one = result.find(name)
             if one is not None:
-                reporter.write_line(f"{result.engine:24} {result.workload:10} {name:20} {one.value} [{one.low}..{one.high}] {one.status} {one.reasons}")
+                reporter.write_line(
+                    f"{result.engine:24} {result.workload:10} {name:20} {one.value} [{one.low}..{one.high}] {one.status} {one.reasons}"
+                )
         for line in result.invalid:
             reporter.write_line(f"   invalid: {line}")
         if result.failure:

@@ -80,9 +80,7 @@ def load_engines(path: Path) -> EngineBook:
     return EngineBook(path=path, engines=engines, ladders=ladders, models=models)
 
 
-def _resolve(
-    name: str, tables: dict[str, Table], path: Path, seen: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def _resolve(name: str, tables: dict[str, Table], path: Path, seen: tuple[str, ...] = ()) -> dict[str, Any]:
     """Merge an engine's table over the one it extends: flags, env and expect key by key."""
     if name in seen:
         raise SpecError(f"{path}: [engines.{seen[0]}] extends itself: {' -> '.join((*seen, name))}")

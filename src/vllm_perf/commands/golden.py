@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``vllm-perf golden``: serve the golden engine until a signal, after one JSON line that says where."""
+
+import argparse
+import gc
+import json
+import signal
+import types
+from dataclasses import MISSING, fields
+
+from vllm_perf.golden import GoldenServer, Noise, Profile, ServerOptions
+from vllm_perf.golden.profile import ProfileError, override
+from vllm_perf.spec.base import SpecError
+
+GC_THRESHOLD = 200_000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add one option for each field of the profile, the noise and the server."""
+    for group, kind in (("answers", Profile), ("noise", Noise), ("server", ServerOptions)):
+        section = parser.add_argument_group(group)
+        for field in fields(kind):
+            default = "required" if field.default is MISSING else field.default
+            flag = f"--{field.name.replace('_', '-')}"
+            section.add_argument(flag, metavar="VALUE", help=f"{field.type} (default {default})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve in the foreground; SIGTERM and SIGINT end it."""
+    given = {name: value for name, value in vars(args).items() if value is not None}
+    try:
+        server = GoldenServer(
+            override(Profile(), _of(given, Profile)),
+            override(ServerOptions(), _of(given, ServerOptions)),
+            override(Noise(), _of(given, Noise)),
+        )
+    except (ProfileError, OSError) as error:
+        raise SpecError(str(error)) from error
+
+    def stop(_number: int, _frame: types.FrameType | None) -> None:
+        server.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+    ready = {"ready": True, "port": server.port, "base_url": server.base_url, "model": server.options.model}
+    print(json.dumps(ready), flush=True)
+    server.serve_forever()
+    return 0
+
+
+def _of(given: dict[str, str], kind: type) -> dict[str, str]:
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in given.items() if name in names}
