@@ -119,5 +119,5 @@ def free_manners(channel: str) -> Manners:
 
 
 def tokens_of(wanted: Wanted, purse: Purse) -> float:
-    """Return the tokens a rate limit counts for one request: its prompt and all it may bring back."""
-    return wanted.body_bytes * (purse.tokens_a_byte or 0.5) + wanted.max_tokens
+    """Return the tokens a rate limit may count for one request: its prompt and all it may bring back."""
+    return purse.most_prompt(wanted) + wanted.max_tokens

@@ -26,7 +26,10 @@ class PlannedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Everything one shard needs. ``duration_s`` bounds a closed loop by time as well as by requests."""
+    """Everything one shard needs. ``duration_s`` bounds a closed loop by time as well as by requests.
+
+    ``stop_when_refused``: after a 429 (or 529) nothing more is sent; what was not sent leaves no sample.
+    """
 
     workload: str
     endpoint: Endpoint
@@ -37,3 +40,4 @@ class LoadPlan:
     request_timeout_s: float
     duration_s: float | None = None
     prompt_set_hash: str = ""
+    stop_when_refused: bool = False

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of ``vllm-perf bench`` that compares channels: its options, and one run of a comparison."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from vllm_perf.channel import budget, show
+from vllm_perf.channel.compare import Comparison, Entrant, Settings, compare
+from vllm_perf.channel.document import store, text_of
+from vllm_perf.channel.errors import ChannelUnusable
+from vllm_perf.channel.load import common_load
+from vllm_perf.channel.manners import manners_of
+from vllm_perf.channel.target import first_model, target_of
+from vllm_perf.spec.base import SpecError
+from vllm_perf.spec.channel import find_channel
+from vllm_perf.spec.files import load_workloads, pick
+from vllm_perf.spec.target import Target
+from vllm_perf.spec.workload import WorkloadSpec
+
+CHANNELS_FILE = Path("fixtures/channels.toml")
+WORKLOADS_FILE = Path("fixtures/workloads.toml")
+STORE = Path(".vllm-perf/channels")
+NO_VERDICT = 10
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only a comparison of channels has."""
+    group = parser.add_argument_group("channels: compare servers of the channels file under one load")
+    group.add_argument(
+        "--channel",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a channel of the file; give it several times: the first is what the others are compared with",
+    )
+    group.add_argument("--channels-file", type=Path, default=CHANNELS_FILE, metavar="FILE")
+    group.add_argument("--pairs", type=int, default=6, help="rounds of one block a channel (default 6)")
+    group.add_argument(
+        "--spend-cap",
+        type=float,
+        metavar="AMOUNT",
+        help="the most each channel may cost, in its own currency",
+    )
+    group.add_argument("--rate", type=float, metavar="N", help="most requests a minute, on every channel")
+    group.add_argument(
+        "--dry-run", action="store_true", help="print what would be sent and cost, and send nothing"
+    )
+    group.add_argument("--question-timeout-s", type=float, default=30.0, metavar="S")
+    group.add_argument("--store", type=Path, default=STORE, metavar="DIR", help="where the result is kept")
+
+
+def run_channels(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> int:
+    """Compare the channels asked for; 0 compared, 1 a channel failed, 10 stopped before its end.
+
+    Raises:
+        SpecError: an entry, an option or a price is missing or wrong; nothing was sent then.
+    """
+    workload, settings = _workload(args), _settings(args)
+    entrants = [_entrant(name, args, env, settings) for name in dict.fromkeys(args.channel)]
+    pairs = [(one.spec, one.manners) for one in entrants]
+    workload, notes = common_load(workload, pairs, args.rate)
+    forecasts = [budget.forecast(one, workload, settings) for one in entrants]
+    if args.dry_run:
+        print("\n".join([*(line for one in forecasts for line in budget.lines(one)), *notes]))
+        return 0
+    budget.refuse_beyond_caps(forecasts)
+    try:
+        entrants = [replace(one, target=_with_model(one)) for one in entrants]
+        done = compare(entrants, workload, settings)
+    except ChannelUnusable as error:
+        done = Comparison(workload=workload, pairs_asked=settings.pairs, failure=error)
+    done.notes[:0] = notes
+    return _report(done, args)
+
+
+def _report(done: Comparison, args: argparse.Namespace) -> int:
+    document = text_of(done)
+    print(document if args.json else show.text(done))
+    path = store(document, args.store, done.started_s)
+    print(f"stored: {path}", file=sys.stderr)
+    if done.failure is not None:
+        return 1
+    return NO_VERDICT if done.stopped is not None else 0
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    if args.pairs < 1:
+        raise SpecError("--pairs must be at least 1")
+    if args.rate is not None and args.rate <= 0:
+        raise SpecError("--rate must be above 0 (requests a minute)")
+    return Settings(pairs=args.pairs, timeout_s=args.question_timeout_s, say=_say)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _entrant(name: str, args: argparse.Namespace, env: Mapping[str, str], settings: Settings) -> Entrant:
+    spec = find_channel(args.channels_file, name)
+    return Entrant(
+        spec=spec,
+        target=target_of(spec, env),
+        manners=manners_of(spec, spend_cap=args.spend_cap, say=settings.say),
+    )
+
+
+def _with_model(entrant: Entrant) -> Target:
+    target = entrant.target
+    return target if target.model else replace(target, model=first_model(target))
+
+
+def _workload(args: argparse.Namespace) -> WorkloadSpec:
+    file: Path = getattr(args, "workloads_file", None) or WORKLOADS_FILE
+    found = pick(load_workloads(file), args.workload or "article", f"{file}: workload")
+    changes: dict[str, object] = {}
+    if args.requests is not None:
+        changes["requests"] = args.requests
+    if getattr(args, "output_tokens", None) is not None:
+        changes["output_tokens"] = args.output_tokens
+    if args.concurrency is not None:
+        changes["arrival"] = found.arrival.model_copy(update={"concurrency": args.concurrency})
+    return found.model_copy(update=changes)
