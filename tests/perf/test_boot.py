@@ -3,10 +3,10 @@
 
 import pytest
 
-from vllm_perf.pytest_plugin.judge import Judge
+from vllm_perf.pytest_plugin.api import Perf
 
 
 @pytest.mark.perf_metrics("boot_time", workload="boot")
-def test_engine_boots_as_configured(perf: Judge) -> None:
+def test_engine_boots_as_configured(perf: Perf) -> None:
     """A boot that dies, hangs or falls back silently fails here with its root cause."""
     perf.check_boot()

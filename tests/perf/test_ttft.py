@@ -3,10 +3,10 @@
 
 import pytest
 
-from vllm_perf.pytest_plugin.judge import Judge
+from vllm_perf.pytest_plugin.api import Perf
 
 
 @pytest.mark.perf_metrics("ttft_mean", "ttft_p50", "ttft_p95")
-def test_first_token_comes_in_time(perf: Judge) -> None:
+def test_first_token_comes_in_time(perf: Perf) -> None:
     """TTFT keeps its budget and is no slower than its baseline."""
     perf.check()

@@ -114,7 +114,9 @@ def _hung(state: BootState, elapsed_s: float | None) -> Diagnosis:
 def _unnamed(
     errors: Sequence[Line], lines: Sequence[Line], state: BootState, exit_code: int | None
 ) -> Diagnosis:
-    exceptions = first_exceptions(errors)
+    exceptions = [
+        line for line in first_exceptions(errors) if state.gone_at is None or line.number < state.gone_at
+    ]
     end = _end_of(exit_code)
     if exceptions:
         first = exceptions[0]
@@ -130,7 +132,7 @@ def _unnamed(
             Category.ENGINE_DIED,
             f"the server or its engine died without a Python error{end}",
             _evidence(lines, state.fatal_at) if state.fatal_at else f"last lines of the log: {_tail(lines)}",
-            _without_error_remedy(exit_code),
+            _without_error_remedy(exit_code, vanished=state.gone_at is not None),
             _exit_figures(exit_code),
         )
     return _diagnosis(
@@ -142,8 +144,8 @@ def _unnamed(
     )
 
 
-def _without_error_remedy(exit_code: int | None) -> str:
-    if exit_code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+def _without_error_remedy(exit_code: int | None, *, vanished: bool) -> str:
+    if vanished or exit_code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "it was killed: look for the kernel's out-of-memory killer (dmesg) and the container's limits"
     if exit_code in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, 139, 134, 135):
         return (

@@ -25,8 +25,12 @@ _FATAL = re.compile(
     r"|terminate called after throwing|\[Errno 98\]|Segmentation fault|Engine (?:core )?died"
     r"|ERROR: Exception in lifespan|Application startup failed"
 )
-# vLLM 0.32 says so in a warning, and then leaves with exit code 0.
-_ENGINE_GONE = re.compile(r"engine core exited unexpectedly")
+# A process vanished; exceptions that follow are only how the others noticed. vLLM 0.32 says it of the engine
+# in a warning, and then leaves with exit code 0.
+_GONE = re.compile(
+    r"engine core exited unexpectedly|Worker proc \S+ died unexpectedly|Engine core proc(?:ess)?"
+    r" .*died unexpectedly"
+)
 _WAITING = re.compile(r"Waiting for \d+ (?:local, \d+ remote )?core engine proc\(?s?\)?")
 
 
@@ -37,6 +41,7 @@ class BootState:
     serving_at: int | None
     stop_asked_at: int | None
     fatal_at: int | None
+    gone_at: int | None
     waiting_at: int | None
     last: Line | None
 
@@ -60,13 +65,14 @@ def read_state(lines: Sequence[Line]) -> BootState:
         serving_at=_first(_SERVING, lines),
         stop_asked_at=_first(_STOP_ASKED, lines),
         fatal_at=next((line.number for line in lines if _is_fatal(line)), None),
+        gone_at=_first(_GONE, lines),
         waiting_at=_last(_WAITING, lines),
         last=meaningful[-1] if meaningful else None,
     )
 
 
 def _is_fatal(line: Line) -> bool:
-    if _ENGINE_GONE.search(line.text):
+    if _GONE.search(line.text):
         return True
     return line.level not in ("INFO", "DEBUG", "WARNING") and _FATAL.search(line.text) is not None
 

@@ -3,28 +3,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from vllm_perf.lab.result import CellResult
+from vllm_perf.verdict.sequential import SideName
 
-Side = Literal["base", "head"]
-Phase = Literal["main", "confirm"]
-SIDES: tuple[Side, Side] = ("base", "head")
+SIDES: tuple[SideName, SideName] = ("base", "head")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One boot to be made: which pair it belongs to, which side it is, and how often the pair was tried.
+    """One boot to be made: which pair it belongs to, which side it is, and what is sent to it."""
 
-    ``confirm`` pairs are fresh runs of cells that the ``main`` pairs flagged; ``workloads`` names what is
-    sent (empty: everything).
-    """
-
-    phase: Phase
     pair: int
-    side: Side
-    attempt: int = 0
-    workloads: tuple[str, ...] = ()
+    side: SideName
+    workloads: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +42,23 @@ class Pair:
     head: Boot
 
     @property
-    def slot(self) -> Slot:
-        """Return the base's slot: phase, pair and attempt are those of the pair."""
-        return self.base.slot
+    def number(self) -> int:
+        """Return the pair's number as people count, from 1."""
+        return self.base.slot.pair + 1
 
     @property
     def took_s(self) -> float:
         """Return how long both boots took, seconds."""
         return self.base.took_s + self.head.took_s
 
-    def side(self, side: Side) -> Boot:
-        """Return one of the two boots."""
-        return self.base if side == "base" else self.head
+    def cells(self, workload: str) -> tuple[CellResult, CellResult] | None:
+        """Return base's and head's cell of one workload, ``None`` where this pair did not send it."""
+        base, head = self.base.cell(workload), self.head.cell(workload)
+        return None if base is None or head is None else (base, head)
 
 
 class Lab(Protocol):
-    """What the gate needs of the machine: boot one side afresh, send every workload, stop it."""
+    """What the gate needs of the machine: boot one side afresh, send workloads, stop it."""
 
     def measure(self, slot: Slot) -> tuple[CellResult, ...]:
         """Return what one fresh boot of ``slot.side`` measured; nothing is left running.
@@ -82,11 +76,6 @@ class Lab(Protocol):
         """Give the device back."""
 
 
-def usable(pairs: Sequence[Pair], workload: str) -> list[Pair]:
-    """Return the pairs in which both sides of a workload were measured and are worth judging."""
-    kept = []
-    for pair in pairs:
-        cells = [pair.side(side).cell(workload) for side in SIDES]
-        if all(cell is not None and not cell.invalid and cell.failure is None for cell in cells):
-            kept.append(pair)
-    return kept
+def sent(pairs: Sequence[Pair], workload: str) -> list[Pair]:
+    """Return the pairs that sent a workload."""
+    return [pair for pair in pairs if pair.cells(workload) is not None]

@@ -10,14 +10,14 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from vllm_perf.gate.boot import Boot, Pair, Phase, Slot
+from vllm_perf.gate.boot import Boot, Pair
+from vllm_perf.verdict.sequential import SideName
 
 # Half a pair is only worth finishing while the machine is still in the state that its first half saw.
 HALF_PAIR_KEEPS_S = 1800.0
@@ -28,7 +28,7 @@ BOOT: TypeAdapter[Boot] = TypeAdapter(Boot)
 
 @dataclass(slots=True, kw_only=True)
 class Journal:
-    """The boots of one gate, in memory and on disk."""
+    """The boots of one gate, in memory and on disk; ``resumed`` counts those of an earlier, killed one."""
 
     path: Path
     boots: list[Boot] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Journal:
         now = time.time() if now_s is None else now_s
         found = _read(path)
         if found is None or found.closed or now - found.newest_s > KEEPS_S:
-            _set_aside(path, folder)
+            _set_aside(path)
             journal = cls(path=path)
             journal._append({"compares": identity, "started_s": now})
             return journal
@@ -54,44 +54,30 @@ class Journal:
 
     def add(self, boot: Boot) -> None:
         """Keep one finished boot; it survives whatever happens next."""
-        self._append({"boot": BOOT.dump_python(boot, mode="json")})
-        self.boots.append(boot)
+        packs: dict[str, str] = {}  # per-request values, packed; the boot holds their digests
+        self._append({"boot": BOOT.dump_python(boot, mode="json", context=packs), "packs": packs})
+        _take(self.boots, boot)
 
     def close(self, outcome: str) -> None:
         """Mark the gate as finished."""
         self._append({"closed": outcome})
 
-    def find(self, slot: Slot) -> Boot | None:
+    def find(self, pair: int, side: SideName) -> Boot | None:
         """Return a boot that was measured already, or ``None``."""
-        return next((boot for boot in self.boots if boot.slot == slot), None)
+        return next((boot for boot in self.boots if (boot.slot.pair, boot.slot.side) == (pair, side)), None)
 
-    def fresh_half(self, slot: Slot, now_s: float) -> Boot | None:
-        """Return the first half of a pair if it is recent enough to be finished now."""
-        boot = self.find(slot)
-        if boot is not None and now_s - (boot.started_s + boot.took_s) <= HALF_PAIR_KEEPS_S:
-            return boot
+    def half(self, pair: int, now_s: float) -> Boot | None:
+        """Return the one boot of a pair that was cut in half, if it is recent enough to be finished now."""
+        boots = [boot for boot in self.boots if boot.slot.pair == pair]
+        if len(boots) == 1 and now_s - (boots[0].started_s + boots[0].took_s) <= HALF_PAIR_KEEPS_S:
+            return boots[0]
         return None
 
-    def drop(self, slot: Slot) -> None:
-        """Forget a half pair that went stale (its line stays in the file, superseded by what follows)."""
-        self.boots = [boot for boot in self.boots if boot.slot != slot]
-
-    def pairs(self, phase: Phase) -> list[Pair]:
-        """Return the finished pairs of a phase, the last attempt of each, in order."""
-        last: dict[int, Pair] = {}
-        for boot in self.boots:
-            head = Slot(
-                phase=phase,
-                pair=boot.slot.pair,
-                side="head",
-                attempt=boot.slot.attempt,
-                workloads=boot.slot.workloads,
-            )
-            other = self.find(head) if boot.slot.side == "base" and boot.slot.phase == phase else None
-            before = last.get(boot.slot.pair)
-            if other is not None and (before is None or before.slot.attempt < boot.slot.attempt):
-                last[boot.slot.pair] = Pair(base=boot, head=other)
-        return [last[pair] for pair in sorted(last)]
+    def pairs(self) -> list[Pair]:
+        """Return the finished pairs, in order."""
+        numbers = sorted({boot.slot.pair for boot in self.boots})
+        both = [(self.find(number, "base"), self.find(number, "head")) for number in numbers]
+        return [Pair(base=base, head=head) for base, head in both if base is not None and head is not None]
 
     def _append(self, entry: dict[str, Any]) -> None:
         line = json.dumps(entry, separators=(",", ":"), default=str).encode() + b"\n"
@@ -106,10 +92,10 @@ class Journal:
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    boots: list[Boot]
-    closed: bool
-    newest_s: float
-    good_bytes: int
+    boots: list[Boot] = field(default_factory=list)
+    closed: bool = False
+    newest_s: float = 0.0
+    good_bytes: int = 0
 
 
 def _read(path: Path) -> _Found | None:
@@ -117,38 +103,40 @@ def _read(path: Path) -> _Found | None:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
-    found = _Found(boots=[], closed=False, newest_s=0.0, good_bytes=0)
+    found = _Found()
     for line in data.splitlines(keepends=True):
-        entry = _entry(line)
-        if entry is None:
+        if not _read_line(line, found):
             break
         found.good_bytes += len(line)
-        found.closed = found.closed or "closed" in entry
-        found.newest_s = max(found.newest_s, float(entry.get("started_s", 0.0)))
-        if "boot" in entry:
-            _take(found, BOOT.validate_python(entry["boot"]))
     return found if found.good_bytes else None
 
 
-def _take(found: _Found, boot: Boot) -> None:
-    found.boots = [known for known in found.boots if known.slot != boot.slot] + [boot]
-    found.newest_s = max(found.newest_s, boot.started_s + boot.took_s)
-
-
-def _entry(line: bytes) -> dict[str, Any] | None:
+def _read_line(line: bytes, found: _Found) -> bool:
+    """Take one line up; return whether it was whole."""
     if not line.endswith(b"\n"):
-        return None
+        return False
     try:
-        entry: dict[str, Any] = json.loads(line)
-        if "boot" in entry:
-            BOOT.validate_python(entry["boot"])
-    except (ValueError, ValidationError):
-        return None
-    return entry if isinstance(entry, dict) else None
+        entry = json.loads(line)
+        boot = BOOT.validate_python(entry["boot"], context=entry["packs"]) if "boot" in entry else None
+        found.newest_s = max(found.newest_s, float(entry.get("started_s", 0.0)))
+    except (ValueError, ValidationError, TypeError, AttributeError, KeyError):
+        return False
+    found.closed = found.closed or "closed" in entry
+    if boot is not None:
+        _take(found.boots, boot)
+        found.newest_s = max(found.newest_s, boot.started_s + boot.took_s)
+    return True
 
 
-def _set_aside(path: Path, folder: Path) -> None:
+def _take(boots: list[Boot], boot: Boot) -> None:
+    """Add a boot; one of the same place measured earlier gives way."""
+    place = (boot.slot.pair, boot.slot.side)
+    boots[:] = [known for known in boots if (known.slot.pair, known.slot.side) != place]
+    boots.append(boot)
+
+
+def _set_aside(path: Path) -> None:
     """Keep a finished or outdated journal under a name of its own: raw results are never overwritten."""
     if path.exists():
-        taken: Sequence[Path] = list(folder.glob(f"{path.stem}.*.jsonl"))
-        path.rename(folder / f"{path.stem}.{len(taken) + 1}.jsonl")
+        taken = list(path.parent.glob(f"{path.stem}.*.jsonl"))
+        path.rename(path.with_name(f"{path.stem}.{len(taken) + 1}.jsonl"))

@@ -1,121 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge pairs of boots: every metric of every workload, and whether fresh pairs confirm what came out slower."""
+"""Judge pairs of boots, workload by workload."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vllm_perf.gate.boot import SIDES, Pair, usable
-from vllm_perf.gate.decision import CellVerdict, Decision
+from vllm_perf.gate.boot import Pair, sent
+from vllm_perf.gate.decision import Decision
+from vllm_perf.gate.plan import Limits
 from vllm_perf.gate.sides import side_of
-from vllm_perf.gate.spoiled import unlike_clocks
-from vllm_perf.metrics.table import BY_NAME
-from vllm_perf.verdict.comparison import compare_sides
+from vllm_perf.gate.spoiled import passes_by_itself, spoiled
+from vllm_perf.metrics.reasons import InvalidCode, InvalidReason
 from vllm_perf.verdict.policy import Policy
-from vllm_perf.verdict.side import Side
-from vllm_perf.verdict.types import Change, Comparison
+from vllm_perf.verdict.sequential import GateDecision, Next, decide_gate
+from vllm_perf.verdict.side import Side, Work
+from vllm_perf.verdict.types import Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """How pairs are judged: ``policies`` by workload (their noise floors differ), ``workloads`` in order.
+    """How pairs are judged; ``policies`` go by workload, because their noise floors differ.
 
-    ``confirm``: a metric is red only when fresh pairs say so too.
+    The chance of a false alarm, ``Policy.alpha``, is shared out over the workloads.
     """
 
     workloads: tuple[str, ...]
+    limits: Limits
     policies: Mapping[str, Policy] = field(default_factory=dict)
-    confirm: bool = True
 
-    def __call__(self, pairs: Sequence[Pair], fresh: Sequence[Pair] | None) -> Decision:
-        """Return the decision over ``pairs``; ``fresh`` is ``None`` as long as nothing has been confirmed."""
-        cells: list[CellVerdict] = []
-        unjudged: dict[str, str] = {}
-        for workload in self.workloads:
-            kept = _judgeable(pairs, workload)
-            if not kept:
-                unjudged[workload] = _why_none(pairs, workload)
-                continue
-            cells += self._workload(workload, kept, None if fresh is None else _judgeable(fresh, workload))
-        return Decision(cells=tuple(cells), unjudged=unjudged, clear=_clear(cells, unjudged))
+    def __call__(self, pairs: Sequence[Pair]) -> Decision:
+        """Return where the gate stands after ``pairs``."""
+        return Decision(workloads={name: self._workload(name, sent(pairs, name)) for name in self.workloads})
 
-    def _workload(
-        self, workload: str, pairs: Sequence[Pair], fresh: Sequence[Pair] | None
-    ) -> list[CellVerdict]:
+    def _workload(self, workload: str, pairs: Sequence[Pair]) -> GateDecision:
         policy = self.policies.get(workload, Policy())
-        first = _compare(pairs, workload, policy)
-        slower = {one.metric for one in first if one.gating and one.change is Change.REGRESSED}
-        if fresh is None or not slower or not self.confirm:
-            return [CellVerdict(workload=workload, comparison=one, gating=one.gating) for one in first]
-        every = {one.metric: one for one in _compare([*pairs, *fresh], workload, policy)}
-        anew = {one.metric: one for one in _compare(fresh, workload, policy)} if fresh else {}
-        return [
-            _confirmed(workload, every[one.metric], anew.get(one.metric))
-            if one.metric in slower
-            else CellVerdict(workload=workload, comparison=every[one.metric], gating=one.gating)
-            for one in first
-        ]
+        policy = replace(policy, alpha=policy.alpha / len(self.workloads))
+        standing = decide_gate([_sides(pair, workload) for pair in pairs], self.limits.plan, policy)
+        hopeless = _hopeless(pairs, workload)
+        if hopeless is None or standing.next is Next.STOP:
+            return standing
+        return replace(
+            standing, next=Next.STOP, change=Change.INCONCLUSIVE, missing_pairs=None, reason=hopeless
+        )
 
 
-def sides(pairs: Sequence[Pair], workload: str) -> tuple[list[Side], list[Side]]:
-    """Return the two sides of each pair on one workload: bases, heads.
-
-    Raises:
-        ValueError: a pair lacks the workload.
-    """
-    found: list[list[Side]] = [[], []]
-    for pair in pairs:
-        for which, side in enumerate(SIDES):
-            cell = pair.side(side).cell(workload)
-            if cell is None:
-                raise ValueError(f"pair {pair.slot.pair + 1} has no {workload}")
-            found[which].append(side_of(cell))
-    return found[0], found[1]
+def _sides(pair: Pair, workload: str) -> tuple[Side, Side]:
+    """Return the pair's two sides, marked as invalid where the pair was spoiled."""
+    reasons = spoiled(pair, workload)
+    cells = pair.cells(workload)
+    if reasons or cells is None:
+        nothing = Side(values={}, work=Work(sent=0, failed=0), reasons=(_reason(reasons),))
+        return nothing, nothing
+    return side_of(cells[0]), side_of(cells[1])
 
 
-def _judgeable(pairs: Sequence[Pair], workload: str) -> list[Pair]:
-    return [pair for pair in usable(pairs, workload) if not unlike_clocks(pair, workload)]
+def _reason(reasons: Sequence[str]) -> InvalidReason:
+    # The sentences name code and remedy already; this only carries them through the verdict.
+    code = next(
+        (code for code in InvalidCode if any(f"{code}:" in text for text in reasons)), InvalidCode.GPU
+    )
+    return InvalidReason(
+        code=code, sentence=reasons[0] if reasons else "nothing was measured", remedy="measured again"
+    )
 
 
-def _compare(pairs: Sequence[Pair], workload: str, policy: Policy) -> tuple[Comparison, ...]:
-    base, head = sides(pairs, workload)
-    return compare_sides(base, head, policy)
-
-
-def _confirmed(workload: str, every: Comparison, anew: Comparison | None) -> CellVerdict:
-    """Return a flagged metric's verdict: red if all pairs together and the fresh ones alone both say so."""
-    if anew is None or anew.ratio is None:
-        why = "flagged, but no fresh pair could be measured to confirm it"
-        confirmed = False
-    else:
-        worse = 1 / anew.ratio if BY_NAME[anew.metric].direction == "higher" else anew.ratio
-        confirmed = every.change is Change.REGRESSED and worse > 1 + every.allowed
-        seen = f"{anew.pairs} fresh pairs say {anew.ratio - 1:+.1%}"
-        why = f"confirmed: {seen}" if confirmed else f"flagged, but not confirmed: {seen}"
-    change = Change.REGRESSED if confirmed else Change.INCONCLUSIVE
-    missing = every.missing_pairs if every.change is Change.INCONCLUSIVE else None
-    told = replace(every, change=change, missing_pairs=missing, reason=f"{every.reason}; {why}")
-    return CellVerdict(workload=workload, comparison=told, gating=every.gating, confirmed=confirmed)
-
-
-def _clear(cells: Sequence[CellVerdict], unjudged: Mapping[str, str]) -> bool:
-    """Tell whether more pairs would change nothing: something is slower, or nothing is open that could close.
-
-    A comparison without a ratio was refused (other work, a missing value): more of the same will not help.
-    """
-    gating = [cell.comparison for cell in cells if cell.gating]
-    if any(one.change is Change.REGRESSED for one in gating):
-        return True
-    still_open = [one for one in gating if one.change is Change.INCONCLUSIVE and one.ratio is not None]
-    return not still_open and not unjudged
-
-
-def _why_none(pairs: Sequence[Pair], workload: str) -> str:
-    reasons = [
-        reason
-        for pair in pairs
-        for side in SIDES
-        if (cell := pair.side(side).cell(workload)) is not None
-        for reason in (*cell.invalid, *((cell.failure,) if cell.failure else ()))
-    ]
-    clocks = [sentence for pair in usable(pairs, workload) for sentence in unlike_clocks(pair, workload)]
-    return next(iter([*reasons, *clocks]), "no pair of it was measured")
+def _hopeless(pairs: Sequence[Pair], workload: str) -> str | None:
+    """Return why more pairs will not help: every one so far was spoiled by something that stays."""
+    all_reasons = [spoiled(pair, workload) for pair in pairs]
+    if not all_reasons or any(not reasons for reasons in all_reasons) or passes_by_itself(all_reasons[-1]):
+        return None
+    return f"cannot be judged, and measuring again would not help: {all_reasons[-1][0]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a pair is worth nothing as it was measured, and whether measuring it again may help."""
+"""Why a pair is worth nothing as it was measured, and whether measuring again may help."""
 
 from vllm_perf.engine.telemetry_summary import CLOCK_DIFFERENCE_ALLOWED
 from vllm_perf.engine.throttle import POWER_CAP
@@ -17,15 +17,17 @@ PASSING = (
 )
 
 
-def spoiled(pair: Pair) -> list[str]:
-    """Return why the pair is not worth judging, a sentence for each side and workload; empty if it is."""
+def spoiled(pair: Pair, workload: str) -> list[str]:
+    """Return why the pair is not worth judging on a workload, a sentence for each reason."""
+    cells = pair.cells(workload)
+    if cells is None:
+        return []
     said = [
-        f"{side}, {cell.workload}: {reason}"
-        for side in SIDES
-        for cell in pair.side(side).cells
+        f"{side}: {reason}"
+        for side, cell in zip(SIDES, cells, strict=True)
         for reason in (*cell.invalid, *((cell.failure,) if cell.failure else ()))
     ]
-    return said + [f"{InvalidCode.GPU}: {sentence}" for sentence in _clocks(pair)]
+    return said + _unlike_clocks(*cells)
 
 
 def passes_by_itself(reasons: list[str]) -> bool:
@@ -33,19 +35,8 @@ def passes_by_itself(reasons: list[str]) -> bool:
     return any(f"{code}:" in reason for code in PASSING for reason in reasons)
 
 
-def unlike_clocks(pair: Pair, workload: str) -> list[str]:
-    """Return how far the two sides' clocks lie apart in one workload, where that forbids a verdict."""
-    base, head = pair.base.cell(workload), pair.head.cell(workload)
-    if base is None or head is None:
-        return []
-    return _unlike(base, head)
-
-
-def _clocks(pair: Pair) -> list[str]:
-    return [sentence for cell in pair.base.cells for sentence in unlike_clocks(pair, cell.workload)]
-
-
-def _unlike(base: CellResult, head: CellResult) -> list[str]:
+def _unlike_clocks(base: CellResult, head: CellResult) -> list[str]:
+    """Return how far the two sides' clocks lie apart, where that forbids a verdict."""
     said = []
     for index in range(64):
         before, after = _clock(base, index), _clock(head, index)
@@ -55,8 +46,8 @@ def _unlike(base: CellResult, head: CellResult) -> list[str]:
         # At its power cap a card clocks down by what it is asked to do: that is the change's own doing.
         if abs(after / before - 1) > CLOCK_DIFFERENCE_ALLOWED and not _capped(slower, index):
             said.append(
-                f"{base.workload}: median SM clock of GPU {index} was {before:.0f} MHz for base, {after:.0f} "
-                f"MHz for head ({after / before - 1:+.1%}; up to {CLOCK_DIFFERENCE_ALLOWED:.0%} is allowed)"
+                f"{InvalidCode.GPU}: median SM clock of GPU {index} was {before:.0f} MHz for base, "
+                f"{after:.0f} MHz for head ({after / before - 1:+.1%}, over {CLOCK_DIFFERENCE_ALLOWED:.0%})"
             )
     return said
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json as from_json_text
 
 from vllm_perf.history.benchmark_rows import benchmark_rows
 from vllm_perf.history.environment import asdict_parts
-from vllm_perf.history.packing import PackError, Packs
+from vllm_perf.history.packing import Packs
 from vllm_perf.history.record import RunRecord
 from vllm_perf.history.row_stats import row_stats
 
@@ -30,7 +31,7 @@ def to_document(record: RunRecord) -> dict[str, Any]:
     Raises:
         PackError: a value is NaN.
     """
-    packs: Packs = {}
+    packs = Packs()
     body = _ADAPTER.dump_python(record, mode="json", context=packs)
     return {
         "machine_info": machine_info(record),
@@ -38,7 +39,7 @@ def to_document(record: RunRecord) -> dict[str, Any]:
         "benchmarks": [_benchmark(row) for row in benchmark_rows(record)],
         "datetime": record.created,
         "version": BENCHMARK_VERSION,
-        BLOCK: {"schema_version": SCHEMA_VERSION, **body, "packs": packs},
+        BLOCK: {"schema_version": SCHEMA_VERSION, **body, "packs": packs.packed},
     }
 
 
@@ -47,7 +48,7 @@ def to_json(record: RunRecord) -> str:
 
     One line a series, so that it is small and two runs can still be told apart by ``diff``.
     """
-    return _lines(to_document(record), depth=2) + "\n"
+    return _lines(to_document(record), depth=3) + "\n"
 
 
 def _lines(value: Any, depth: int) -> str:
@@ -67,7 +68,7 @@ def from_json(text: str) -> RunRecord:
         RecordError: it is not JSON, not ours, damaged, or written by a newer version.
     """
     try:
-        document = json.loads(text)
+        document = from_json_text(text, allow_inf_nan=False)
     except ValueError as error:
         raise RecordError(f"not JSON: {error}") from error
     return from_document(document)
@@ -82,14 +83,14 @@ def from_document(document: Any) -> RunRecord:
     block = dict(_block(document))
     block.pop("schema_version")
     packs = block.pop("packs", {})
+    if not isinstance(packs, dict):
+        raise RecordError("damaged at packs: not a table")
     try:
-        return _ADAPTER.validate_python(block, context=packs)
+        return _ADAPTER.validate_python(block, context=Packs(packs))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "record"
         raise RecordError(f"damaged at {where}: {first['msg']}") from error
-    except PackError as error:
-        raise RecordError(str(error)) from error
 
 
 def _block(document: Any) -> Mapping[str, Any]:

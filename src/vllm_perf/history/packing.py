@@ -14,15 +14,25 @@ import math
 import sys
 import zlib
 from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import SerializationInfo, ValidationInfo
 
-Packs = dict[str, str]
+INLINE = "z:"
 
 
 class PackError(ValueError):
     """Say which packed values cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packs:
+    """A document's table of packs by digest; each is unpacked once, however many series refer to it."""
+
+    packed: dict[str, str] = field(default_factory=dict)
+    unpacked: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 def number_to_json(value: float) -> float | str:
@@ -102,24 +112,28 @@ def share_names(names: tuple[str, ...], info: SerializationInfo) -> str:
 
 def shared_floats(value: Any, info: ValidationInfo) -> Any:
     """Return what :func:`share_floats` put away."""
-    return unpack_floats(_shared(value, info)) if isinstance(value, str) else value
+    return _shared(value, unpack_floats, info) if isinstance(value, str) else value
 
 
 def shared_names(value: Any, info: ValidationInfo) -> Any:
     """Return what :func:`share_names` put away."""
-    return unpack_names(_shared(value, info)) if isinstance(value, str) else value
+    return _shared(value, unpack_names, info) if isinstance(value, str) else value
 
 
 def _share(packed: str, info: SerializationInfo) -> str:
+    if not isinstance(info.context, Packs):  # a part of a record on its own, between two processes
+        return INLINE + packed
     digest = hashlib.sha256(packed.encode()).hexdigest()[:16]
-    packs: Packs = info.context  # type: ignore[assignment]  # set by document.to_document, always
-    packs[digest] = packed
+    info.context.packed[digest] = packed
     return digest
 
 
-def _shared(digest: str, info: ValidationInfo) -> str:
-    packs: Packs = info.context or {}
-    try:
-        return packs[digest]
-    except KeyError:
-        raise PackError(f"packed values {digest} are missing from the document") from None
+def _shared(text: str, unpack: Callable[[str], tuple[Any, ...]], info: ValidationInfo) -> tuple[Any, ...]:
+    if text.startswith(INLINE):
+        return unpack(text.removeprefix(INLINE))
+    packs = info.context if isinstance(info.context, Packs) else Packs()
+    if text not in packs.unpacked:
+        if text not in packs.packed:
+            raise PackError(f"packed values {text} are missing from the document")
+        packs.unpacked[text] = unpack(packs.packed[text])
+    return packs.unpacked[text]

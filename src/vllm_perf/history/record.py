@@ -141,14 +141,8 @@ class Series:
         Raises:
             ValueError: a value is NaN, or there is no value and the status says there is.
         """
-        values = (
-            self.value,
-            self.low,
-            self.high,
-            *self.replicates,
-            *(v for row in self.samples for v in row),
-        )
-        if any(value is not None and math.isnan(value) for value in values):
+        known = [value for value in (self.value, self.low, self.high, *self.replicates) if value is not None]
+        if any(any(map(math.isnan, row)) for row in (known, *self.samples)):
             raise ValueError(f"{self.key}: NaN is not a measurement")
         if self.value is None and self.status in (SeriesStatus.OK, SeriesStatus.REGRESSED):
             raise ValueError(f"{self.key}: status '{self.status}' without a value")

@@ -44,10 +44,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "perf_case" in metafunc.fixturenames or "perf_engine" in metafunc.fixturenames:
         from vllm_perf.pytest_plugin.items import parametrize  # only for perf tests, see above
 
-        parametrize(metafunc, controller(metafunc.config).plan)
+        parametrize(metafunc, current_controller(metafunc.config).plan)
 
 
-def controller(config: pytest.Config) -> "Controller":
+def current_controller(config: pytest.Config) -> "Controller":
     """Return this process's controller, built at the first test that needs it."""
     found = config.stash.get(CONTROLLER, None)
     if found is None:
@@ -125,12 +125,12 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 @pytest.fixture(scope="session")
 def perf_session(pytestconfig: pytest.Config) -> Any:
     """Return the session's lab (:class:`vllm_perf.pytest_plugin.session.PerfSession`)."""
-    return controller(pytestconfig).session
+    return current_controller(pytestconfig).session
 
 
 @pytest.fixture
-def perf(request: pytest.FixtureRequest, perf_session: Any) -> Any:
+def perf(request: pytest.FixtureRequest, perf_session: Any, perf_case: tuple[str, str, str]) -> Any:
     """Return the judge of the running test: ``perf.check()`` measures and asserts its case."""
     from vllm_perf.pytest_plugin.judge import Judge  # only for perf tests, see above
 
-    return Judge(session=perf_session, item=request.node, case=request.node.callspec.params.get("perf_case"))
+    return Judge(session=perf_session, item=request.node, case=perf_case)

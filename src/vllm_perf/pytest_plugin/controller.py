@@ -5,6 +5,7 @@ Under xdist the workers measure and the controlling process records; alone, one 
 """
 
 import shutil
+from collections.abc import Generator
 from functools import cached_property
 from typing import Any
 
@@ -73,12 +74,16 @@ class Controller:
         elif report.failed:
             self.other_failures += 1
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
         """Stop engines, then (not in a worker) record the run and choose the exit code.
 
-        First, so that our rows are there before pytest-benchmark saves and compares.
+        The outermost wrapper, so that our rows are there before pytest-benchmark's own saves and compares.
         """
+        self._finish(session, exitstatus)
+        yield
+
+    def _finish(self, session: pytest.Session, exitstatus: int) -> None:
         if "session" in self.__dict__:
             self.session.close()
         self.progress.done()

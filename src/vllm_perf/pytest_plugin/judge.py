@@ -46,8 +46,7 @@ class Judge:
         result = self._measured()
         self._require_valid(result)
         self._absolute_budgets(result)
-        self._comparison(result)
-        self._pass(result)
+        self._pass(result, **self._comparison(result))
 
     def check_gain(self) -> None:
         """Hold the last rung against the first: every budget that names another engine."""
@@ -87,8 +86,7 @@ class Judge:
         if not low <= value <= high:
             explanation = f"prefix cache hit rate {value:.3f} is outside {low:.3f}..{high:.3f}"
             self._end(BudgetFailed, explanation, result)
-        self._comparison(result)
-        self._pass(result)
+        self._pass(result, **self._comparison(result))
 
     def check_boot(self) -> None:
         """Boot the engine; it must come up and run what was asked."""
@@ -97,7 +95,7 @@ class Judge:
             self._end(LabBroken, result.failure, result)
         if result.find(self.case[2]) is not None:
             self._absolute_budgets(result)
-        self._pass(result)
+        self._pass(result, **self._comparison(result))
 
     # -----------------------------------------------------------------------------------------------------
 
@@ -142,10 +140,11 @@ class Judge:
             if verdict.status is Status.NO_VERDICT:
                 self._end(NoVerdict, verdict.reason, result, budget=verdict.reason)
 
-    def _comparison(self, result: CellResult) -> None:
+    def _comparison(self, result: CellResult) -> dict[str, str]:
+        """Hold the case against its baseline; return what there is to say of it, for the report."""
         outcome = self.session.comparisons.of(self.case, result)
-        if outcome is None:
-            return
+        if outcome is None or outcome.created:
+            return {}
         fail_on = self.session.config.fail_on
         change = outcome.comparison.change if outcome.comparison else None
         if change is Change.REGRESSED and fail_on != "never":
@@ -153,6 +152,7 @@ class Judge:
         strict = fail_on == "inconclusive"
         if strict and (change is Change.INCONCLUSIVE or change is None):
             self._end(NoVerdict, outcome.explanation, result, change=str(change))
+        return {"change": str(change) if change else "no baseline"}
 
     def _pass(self, result: CellResult, **more: str) -> None:
         self._note("passed", "", result, **more)

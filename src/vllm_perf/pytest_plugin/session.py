@@ -25,6 +25,7 @@ from vllm_perf.load.counting import TokenCounter, counter_for
 from vllm_perf.load.floor import FloorMeter
 from vllm_perf.pytest_plugin.budgets import BudgetBook
 from vllm_perf.pytest_plugin.cells import CellFolder
+from vllm_perf.pytest_plugin.comparisons import Comparisons
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.plan import Plan
 from vllm_perf.pytest_plugin.progress import Progress
@@ -60,6 +61,11 @@ class PerfSession:
     def budgets(self) -> BudgetBook:
         """Return the budgets of this hardware."""
         return BudgetBook.choose(self.plan, self.machine)
+
+    @cached_property
+    def comparisons(self) -> Comparisons:
+        """Return the history as this session sees it."""
+        return Comparisons(config=self.config, suite=self.suite)
 
     @cached_property
     def floor(self) -> FloorMeter:

@@ -40,6 +40,8 @@ class Comparison:
     ``ratio`` is head ÷ base with its interval ``low``..``high``; ``allowed`` is the largest of the user's
     change, the noise floor and the absolute floor, as a share (0.05 is 5 %); ``floor`` is the noise floor
     that was used. ``pairs`` is how many replicates carried it, ``missing_pairs`` how many more would decide.
+    ``robust_ratio`` is the Hodges-Lehmann estimate, ``p_permutation`` the sign-flip cross-check, ``how`` the
+    way a pair was compared ("prompt by prompt" or "value by value"). Only ``gating`` metrics turn red.
     """
 
     metric: str
@@ -56,3 +58,7 @@ class Comparison:
     pairs: int
     missing_pairs: int | None
     reason: str
+    gating: bool = True
+    robust_ratio: float | None = None
+    p_permutation: float | None = None
+    how: str = ""

@@ -186,11 +186,11 @@ def test_a_checkout_at_another_commit_than_admitted_runs_nothing(tmp_path: Path)
 
 def test_build_installs_and_measures_nothing(tmp_path: Path) -> None:
     asked = tmp_path / "asked"
-    executable(tmp_path / "side/scripts/perf", f'#!/bin/sh\necho "$@" > {asked}\n')
+    executable(tmp_path / "side/scripts/common.sh", f'prepare() {{ echo "prepared: $1" > {asked}; }}\n')
     executable(tmp_path / "side/.venv/bin/vllm-perf", "#!/bin/sh\necho vllm-perf 0\n")
     done = script("ci-build", "side", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert asked.read_text() == "--install-only\n"
+    assert asked.read_text() == "prepared: engine\n"
 
 
 # --- the gate's step ----------------------------------------------------------------------------

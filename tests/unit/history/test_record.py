@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from tests.unit.history.builders import record, series
 from vllm_perf.history.document import BLOCK, RecordError, from_document, from_json, to_document, to_json
-from vllm_perf.history.record import RunRecord, SeriesStatus
+from vllm_perf.history.packing import PackError, number_to_json, pack_floats, unpack_floats, unpack_names
+from vllm_perf.history.record import RunRecord, Series, SeriesStatus
 
 
 def full_record() -> RunRecord:
@@ -96,3 +98,30 @@ def test_text_that_is_no_json_is_refused() -> None:
 def test_a_list_is_no_record() -> None:
     with pytest.raises(RecordError, match="not a record"):
         from_json("[]")
+
+
+def test_a_series_travels_alone_between_two_processes() -> None:
+    adapter = TypeAdapter(Series)
+    one = full_record().series[0]
+    assert adapter.validate_json(adapter.dump_json(one)) == one
+
+
+@pytest.mark.parametrize("pack", ["!", "AAAA", "eJw="])
+def test_a_damaged_pack_is_an_error(pack: str) -> None:
+    with pytest.raises(PackError, match="damaged"):
+        unpack_floats(pack)
+    with pytest.raises(PackError, match="damaged"):
+        unpack_names(pack)
+
+
+@pytest.mark.parametrize("numbers", [(), (0.1 + 0.2, -0.0, 5e-324, 1e308, math.inf, -math.inf)])
+def test_packed_numbers_come_back_bit_by_bit(numbers: tuple[float, ...]) -> None:
+    back = unpack_floats(pack_floats(numbers))
+    assert [value.hex() for value in back] == [value.hex() for value in numbers]
+
+
+def test_nan_cannot_be_packed() -> None:
+    with pytest.raises(PackError, match="NaN"):
+        pack_floats((math.nan,))
+    with pytest.raises(PackError, match="NaN"):
+        number_to_json(math.nan)

@@ -24,6 +24,8 @@ def _lower_share(figures: Figures, context: BootContext) -> str:
     pid = figures.get("holder_pid")
     if pid is not None and pid not in context.own_pids:
         return f"stop process {pid}, which holds the memory, or {share}"
+    if figures.get("where") == "node":
+        return f"stop other processes that hold memory, or {share} (here it is a share of main memory)"
     return f"stop the other processes on this GPU (nvidia-smi lists them), or {share}"
 
 
@@ -44,6 +46,11 @@ def _needed_share(_: Figures, context: BootContext) -> Figures:
     if asked is None or not total or available is None or available > 0:
         return {}
     return {"needed_utilization": math.ceil((asked - available / total) * 100) / 100}
+
+
+def _needed_share_cpu(figures: Figures, _: BootContext) -> Figures:
+    share, left, total = (number(figures, name) for name in ("share_gib", "left_gib", "total_gib"))
+    return {"needed_utilization": math.ceil((share - left) / total * 100) / 100} if total > 0 else {}
 
 
 def _fitting_length(figures: Figures, context: BootContext) -> Figures:
@@ -90,7 +97,7 @@ SIGNATURES = (
         category=Category.GPU_BUSY_OR_UTIL_TOO_HIGH,
         pattern=r"(?:Process (?P<holder_pid>\d+) has (?P<held>[\d.]+ [GM]iB) memory in use[\s\S]{0,400}?)?"
         r"(?:Free|Available) memory on"
-        r" (?:device|node)[^(]{0,40}\((?P<free_gib>[\d.]+)/(?P<total_gib>[\d.]+) GiB\)"
+        r" (?P<where>device|node)[^(]{0,40}\((?P<free_gib>[\d.]+)/(?P<total_gib>[\d.]+) GiB\)"
         r" on startup is less than desired (?:GPU|CPU) memory utilization"
         r" \((?P<utilization>[\d.]+), (?P<wanted_gib>[\d.]+) GiB\)",
         cause="{wanted_gib} GiB are wanted (utilization {utilization}), but only {free_gib} of "
@@ -104,12 +111,24 @@ SIGNATURES = (
         category=Category.GPU_BUSY_OR_UTIL_TOO_HIGH,
         pattern=r"Available memory on node \d+ \((?P<free_gib>[\d.]+)/(?P<total_gib>[\d.]+) GiB\) on"
         r" kv cache allocation"
-        r" is less than requested memory for kv \((?P<wanted_gib>[\d.]+) GiB\)",
+        r" is less than requested memory for kv \((?P<wanted_gib>[\d.]*[1-9][\d.]*)(?:/[\d.]+)? GiB\)",
         cause="a KV cache of {wanted_gib} GiB is wanted, but only {free_gib} of {total_gib} GiB are free",
-        remedy="ask for less than {free_gib} GiB: lower VLLM_CPU_KVCACHE_SPACE or "
-        "--kv-cache-memory-bytes, or stop "
-        "other processes",
+        remedy="ask for less than {free_gib} GiB: lower VLLM_CPU_KVCACHE_SPACE, --kv-cache-memory-bytes or "
+        "--gpu-memory-utilization, or stop other processes",
         versions="0.32 (CPU)",
+    ),
+    Signature(
+        name="share below what the worker takes (CPU)",
+        category=Category.KV_ZERO,
+        # The message blames other processes; the negative number says that the share itself is too small.
+        pattern=r"Available memory on node \d+ \((?P<free_gib>[\d.]+)/(?P<total_gib>[\d.]+) GiB\) on"
+        r" kv cache allocation is less than requested memory for kv"
+        r" \((?P<left_gib>-[\d.]+|0\.0)/(?P<share_gib>[\d.]+) GiB\)",
+        cause="the share of {share_gib} GiB is less than the worker itself takes, so nothing is left "
+        "for the KV cache",
+        remedy=_raise_share,
+        versions="0.32 (CPU)",
+        derive=_needed_share_cpu,
     ),
     Signature(
         name="no memory for cache blocks",

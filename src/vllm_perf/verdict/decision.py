@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rule that turns evidence into one of four verdicts.
+
+regressed     the worse-side bound lies beyond the allowed change, at Holm's level over the gating metrics;
+              the Hodges-Lehmann estimate does too, and (from four pairs on) a permutation test agrees
+improved      the same in the other direction
+same          the two-sided interval lies within the allowed change
+inconclusive  none of these; with the number of pairs after which, as things look, one of them holds
+"""
+
+import math
+from collections.abc import Mapping
+
+from vllm_perf.metrics.table import BY_NAME
+from vllm_perf.verdict import statistics as stats
+from vllm_perf.verdict import wording
+from vllm_perf.verdict.evidence import Evidence
+from vllm_perf.verdict.policy import Policy
+from vllm_perf.verdict.types import Change, Comparison
+
+# Four pairs have 16 sign patterns: below that the permutation test cannot speak.
+PERMUTATION_PAIRS = 4
+PERMUTATION_LEVEL = 0.10
+
+
+def decide(found: Mapping[str, Evidence], policy: Policy) -> dict[str, Comparison]:
+    """Give each metric its verdict; the allowance for several looks is made over those that gate."""
+    gating = {name: one for name, one in found.items() if BY_NAME[name].gating}
+    alone = ({name: one} for name, one in found.items() if name not in gating)
+    result: dict[str, Comparison] = {}
+    for group in (gating, *alone):
+        worse = stats.holm_levels(
+            {n: one.worse.p_above(one.margin) for n, one in group.items()}, policy.alpha
+        )
+        better = stats.holm_levels(
+            {n: one.worse.p_below(-one.margin) for n, one in group.items()}, policy.alpha
+        )
+        for name, one in group.items():
+            result[name] = _judge(one, worse[name], better[name], policy)
+    return result
+
+
+def _judge(
+    one: Evidence, worse: tuple[float, bool], better: tuple[float, bool], policy: Policy
+) -> Comparison:
+    low, high = one.worse.bound(policy.alpha / 2)
+    doubt = ""
+    change = Change.INCONCLUSIVE
+    if worse[1] or better[1]:
+        doubt = _doubt(one, worse[1])
+        if not doubt:
+            change = Change.REGRESSED if worse[1] else Change.IMPROVED
+    elif -one.margin <= low and high <= one.margin:
+        change = Change.SAME
+    missing = missing_pairs(one, worse[0], policy) if change is Change.INCONCLUSIVE else 0
+    return _comparison(one, change, (low, high), doubt, missing, policy)
+
+
+def _doubt(one: Evidence, worse: bool) -> str:
+    """Return why a flagged metric is not believed, or nothing."""
+    robust = one.worse.hodges_lehmann if worse else -one.worse.hodges_lehmann
+    p_value = one.worse.p_up if worse else one.worse.p_down
+    if robust <= one.margin:
+        return "the robust estimate does not reach the allowed change"
+    if p_value is not None and one.worse.pairs >= PERMUTATION_PAIRS and p_value > PERMUTATION_LEVEL:
+        return f"the pairs do not agree on the direction (permutation test p = {p_value:.2f})"
+    return ""
+
+
+def missing_pairs(one: Evidence, level: float, policy: Policy) -> int | None:
+    """Return how many more pairs would decide if estimate and noise stay as they are.
+
+    ``None``: more than ``policy.max_pairs`` in all.
+    """
+    done, sigma = one.worse.pairs, one.worse.error * math.sqrt(one.worse.pairs)
+    for pairs in range(done + 1, policy.max_pairs + 1):
+        assumed = math.isinf(one.worse.df) or pairs < 2
+        df = float(pairs - 1) if assumed else one.worse.df + pairs - done
+        error = sigma / math.sqrt(pairs)
+        allowed, _ = policy.allowed_change(one.metric, one.base, pairs)
+        margin, off = math.log1p(allowed), abs(one.worse.log_ratio)
+        beyond = off - stats.quantile_t(1 - level, df) * error > margin
+        within = off + stats.quantile_t(1 - policy.alpha / 2, df) * error <= margin
+        if beyond or within:
+            return pairs - done
+    return None
+
+
+def _comparison(
+    one: Evidence,
+    change: Change,
+    bounds: tuple[float, float],
+    doubt: str,
+    missing: int | None,
+    policy: Policy,
+) -> Comparison:
+    metric = BY_NAME[one.metric]
+    low, high = wording.interval_of(one, *bounds)
+    robust = one.worse.hodges_lehmann
+    return Comparison(
+        metric=one.metric,
+        unit=metric.unit,
+        change=change,
+        base=one.base,
+        head=one.head,
+        ratio=wording.ratio_of(one, one.worse.log_ratio),
+        low=low,
+        high=high,
+        allowed=one.allowed,
+        floor=one.floor,
+        allowed_by=one.allowed_by,
+        pairs=one.worse.pairs,
+        missing_pairs=missing,
+        reason=wording.sentence(one, metric.unit, (low, high), change, 100 * (1 - policy.alpha))
+        + (f"; not believed: {doubt}" if doubt else ""),
+        gating=metric.gating,
+        robust_ratio=wording.ratio_of(one, robust),
+        p_permutation=one.worse.p_up if one.worse.log_ratio > 0 else one.worse.p_down,
+        how=one.how,
+    )

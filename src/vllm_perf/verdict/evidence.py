@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pairs of boots say about one metric: a log ratio a pair, and the estimate over pairs.
+
+A pair's ratio is taken prompt by prompt where a median is compared and both sides answered the same
+prompts, else value by value.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vllm_perf.metrics.table import BY_NAME
+from vllm_perf.verdict import statistics as stats
+from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA
+from vllm_perf.verdict.policy import Policy
+from vllm_perf.verdict.side import PAIRED, Side
+
+BY_PROMPT = "prompt by prompt"
+BY_VALUE = "value by value"
+# From this many pairs on they carry their own noise; fewer lean on a learnt or assumed floor.
+OWN_NOISE_PAIRS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRatio:
+    """One pair: ln(head / base), its standard error within the pair, and how it was taken."""
+
+    log_ratio: float
+    within: float
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One metric's estimate, turned so that up is worse, with what it is held against.
+
+    ``base`` and ``head`` are geometric means over boots, in the metric's unit.
+    """
+
+    metric: str
+    base: float
+    head: float
+    worse: stats.Estimate
+    allowed: float
+    allowed_by: str
+    floor: float | None
+    how: str
+
+    @property
+    def margin(self) -> float:
+        """Return the allowed change on the log scale."""
+        return math.log1p(self.allowed)
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Tell the metric's direction."""
+        return BY_NAME[self.metric].direction == "lower"
+
+
+def usable(value: float | None) -> bool:
+    """Tell whether a value has a logarithm."""
+    return value is not None and 0 < value < math.inf
+
+
+def pair_ratio(metric: str, base: Side, head: Side) -> PairRatio | None:
+    """Compare one pair on one metric; ``None`` where a side has no usable value."""
+    before, after = base.values.get(metric), head.values.get(metric)
+    if before is None or after is None or not (usable(before) and usable(after)):
+        return None
+    time = metric.removesuffix("_p50")
+    if metric.endswith("_p50") and time in PAIRED:
+        ratios = stats.prompt_log_ratios(base.by_prompt.get(time, {}), head.by_prompt.get(time, {}))
+        if ratios is not None:
+            within = stats.batch_error(ratios) or 0.0
+            return PairRatio(log_ratio=stats.typical(ratios), within=within, how=BY_PROMPT)
+    within = math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0))
+    return PairRatio(log_ratio=math.log(after / before), within=within, how=BY_VALUE)
+
+
+def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Policy) -> Evidence | str:
+    """Return one metric's evidence, or the sentence that says why there is none."""
+    found = [pair_ratio(metric, one, other) for one, other in zip(base, head, strict=True)]
+    pairs = [pair for pair in found if pair is not None]
+    if len(pairs) < len(found):
+        return _why_missing(metric, base, head)
+    sign = 1.0 if BY_NAME[metric].direction == "lower" else -1.0
+    before, after = _middle(metric, base), _middle(metric, head)
+    allowed, allowed_by = policy.allowed_change(metric, before, len(pairs))
+    floor = policy.learnt(metric)
+    return Evidence(
+        metric=metric,
+        base=before,
+        head=after,
+        worse=stats.estimate([sign * pair.log_ratio for pair in pairs], _prior(metric, pairs, policy)),
+        allowed=allowed,
+        allowed_by=allowed_by,
+        floor=floor.share(len(pairs)) if floor else None,
+        how=pairs[0].how,
+    )
+
+
+def _prior(metric: str, pairs: Sequence[PairRatio], policy: Policy) -> stats.Prior | None:
+    floor = policy.learnt(metric)
+    if floor is not None:
+        return stats.Prior(sigma=floor.sigma, df=float(floor.weight))
+    if len(pairs) >= OWN_NOISE_PAIRS:
+        return None
+    # Never the requests' own spread alone: they do not know how boots differ.
+    within = math.fsum(pair.within**2 for pair in pairs) / len(pairs)
+    return stats.Prior(sigma=math.sqrt(2 * DEFAULT_BOOT_SIGMA**2 + within), df=math.inf)
+
+
+def _middle(metric: str, sides: Sequence[Side]) -> float:
+    return math.exp(math.fsum(math.log(side.values[metric]) for side in sides) / len(sides))
+
+
+def _why_missing(metric: str, base: Sequence[Side], head: Sequence[Side]) -> str:
+    for name, sides in (("base", base), ("head", head)):
+        for side in sides:
+            if not usable(side.values.get(metric)):
+                seen = side.unavailable.get(metric) or f"its value is {side.values.get(metric)}"
+                return f"{name} has no usable {metric}: {seen}"
+    return f"{metric} is missing"

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a comparison decides: what is allowed, at which confidence, with which noise floors."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vllm_perf.metrics.table import BY_NAME
+from vllm_perf.verdict.noise import NoiseFloor
+from vllm_perf.verdict.work import WorkKind
+
+# A standard deviation from fewer A/A pairs than this is itself mostly noise.
+LEARNT_PAIRS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How two sides are compared.
+
+    ``allowed`` is the change nobody minds, as a share (0.02: 2 %), ``allowed_by_metric`` overrides it.
+    ``alpha`` is the chance of an alarm, over all gating metrics together, when the change is exactly the
+    allowed one; intervals are at 1 - alpha. ``floors`` are learnt noise floors by metric.
+    ``expected_differences`` names work that is meant to differ because the sides' configurations do (cache
+    hits where head switches prefix caching off); it is told but does not stop the comparison.
+    ``max_pairs`` is how far "pairs missing" looks.
+    """
+
+    allowed: float = 0.02
+    allowed_by_metric: Mapping[str, float] = field(default_factory=dict)
+    alpha: float = 0.05
+    floors: Mapping[str, NoiseFloor] = field(default_factory=dict)
+    expected_differences: frozenset[WorkKind] = frozenset()
+    max_pairs: int = 100
+
+    def learnt(self, metric: str) -> NoiseFloor | None:
+        """Return the noise floor of a metric once enough A/A pairs have taught it."""
+        floor = self.floors.get(metric)
+        return floor if floor is not None and len(floor.log_ratios) >= LEARNT_PAIRS else None
+
+    def allowed_change(self, metric: str, base: float, pairs: int) -> tuple[float, str]:
+        """Return the largest of the asked, the learnt and the absolute floor, and which that is."""
+        options = [(self.allowed_by_metric.get(metric, self.allowed), "asked")]
+        floor = self.learnt(metric)
+        if floor is not None:
+            options.append((floor.share(pairs), "noise floor"))
+        known = BY_NAME.get(metric)
+        absolute = known.absolute_floor if known else None
+        if absolute is not None and 0 < base < math.inf:
+            options.append((absolute / base, f"{absolute:g} {known.unit if known else ''}".strip()))
+        return max(options, key=lambda option: option[0])
