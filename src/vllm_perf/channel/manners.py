@@ -28,6 +28,7 @@ class Manners:
     refused: int = 0
     requests: int = 0
     in_a_row: int = 0
+    most_wait_s: float = MOST_WAIT_S
     say: Callable[[str], None] = lambda _: None
 
     def before(self, wanted: Wanted) -> None:
@@ -58,13 +59,17 @@ class Manners:
         """Wait as long as a 429 asked for.
 
         Raises:
-            Stopped: it asks for more than two minutes, or this is the third time in a row.
+            Stopped: it asks for more than ``most_wait_s``, or this is the fourth time in a row.
         """
         self.refused += refusals
         self.in_a_row += 1
         wait_s = DEFAULT_WAIT_S * 2 ** (self.in_a_row - 1) if retry_after_s is None else retry_after_s
-        if wait_s > MOST_WAIT_S:
-            raise Stopped(self.channel, f"RATE_LIMITED: it asks to wait {wait_s:.0f} s, too long for a run")
+        if wait_s > self.most_wait_s:
+            raise Stopped(
+                self.channel,
+                f"RATE_LIMITED: it asks to wait {wait_s:.0f} s, more than the {self.most_wait_s:g} s that this run"
+                " would (--most-wait-s)",
+            )
         if self.in_a_row > MOST_REFUSALS_IN_A_ROW:
             raise Stopped(
                 self.channel,
@@ -84,7 +89,11 @@ class Manners:
 
 
 def manners_of(
-    spec: ChannelSpec, *, spend_cap: float | None, say: Callable[[str], None] = lambda _: None
+    spec: ChannelSpec,
+    *,
+    spend_cap: float | None,
+    most_wait_s: float = MOST_WAIT_S,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Manners:
     """Return the manners for one channel.
 
@@ -109,6 +118,7 @@ def manners_of(
         channel=spec.name,
         purse=Purse(prices=prices, cap=None if prices.free else cap),
         pacer=Pacer(limits=spec.limits),
+        most_wait_s=most_wait_s,
         say=say,
     )
 

@@ -49,6 +49,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dry-run", action="store_true", help="print what would be sent and cost, and send nothing"
     )
+    group.add_argument(
+        "--most-wait-s", type=float, default=120.0, metavar="S", help="longest Retry-After that is waited for"
+    )
     group.add_argument("--question-timeout-s", type=float, default=30.0, metavar="S")
     group.add_argument("--store", type=Path, default=STORE, metavar="DIR", help="where the result is kept")
 
@@ -104,7 +107,7 @@ def _entrant(name: str, args: argparse.Namespace, env: Mapping[str, str], settin
     return Entrant(
         spec=spec,
         target=target_of(spec, env),
-        manners=manners_of(spec, spend_cap=args.spend_cap, say=settings.say),
+        manners=manners_of(spec, spend_cap=args.spend_cap, most_wait_s=args.most_wait_s, say=settings.say),
     )
 
 

@@ -13,11 +13,12 @@ URL = "http://127.0.0.1:4000/v1/chat/completions"
 ENDING = "\n\nLiteLLM: model group 'm' failed with the error above. No fallback was attempted."
 
 
-def classify(status: int, message: str, kind: str, **headers: str) -> Diagnosis:
+def classify(status: int, message: str, kind: str, headers: dict[str, str] | None = None) -> Diagnosis:
     """Classify a body in LiteLLM's envelope."""
     body = {"error": {"message": message, "type": kind, "param": None, "code": str(status)}}
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return classify_response(status, named, json.dumps(body).encode(), url=URL, key_sent=True, model="m")
+    return classify_response(
+        status, headers or {}, json.dumps(body).encode(), url=URL, key_sent=True, model="m"
+    )
 
 
 def test_no_connected_db_is_a_wrong_key() -> None:
@@ -51,12 +52,14 @@ def test_another_500_of_litellm_stays_a_server_error() -> None:
 
 
 def test_an_unknown_model_at_litellm_is_a_400_that_means_model_not_found() -> None:
-    said = "/chat/completions: Invalid model name passed in model=m. Call `/v1/models` to view available models"
+    said = (
+        "/chat/completions: Invalid model name passed in model=m. Call `/v1/models` to view available models"
+    )
     assert classify(400, said, "invalid_request_error").category is Category.MODEL_NOT_FOUND
 
 
 def test_the_wait_behind_litellms_own_header_name_is_read() -> None:
     said = f"litellm.RateLimitError: Model rate limit exceeded. RPM limit=2, current usage=3{ENDING}"
-    found = classify(429, said, "throttling_error", llm_provider_retry_after="60")
+    found = classify(429, said, "throttling_error", {"llm_provider-retry-after": "60"})
     assert found.category is Category.RATE_LIMITED
     assert found.figures["retry_after_s"] == 60.0
