@@ -13,10 +13,13 @@ from vllm_perf.channel.manners import Manners
 from vllm_perf.channel.network import Network, measure_connects, measure_gets
 from vllm_perf.channel.prompts import PromptBook, adapted
 from vllm_perf.channel.rough import RoughCounter
+from vllm_perf.channel.rounds import keep_good_rounds
 from vllm_perf.channel.side import Side, send_block, watched
 from vllm_perf.load.counting import TokenizeCounter
 from vllm_perf.load.plan import LoadPlan, PlannedRequest
 from vllm_perf.load.session import make_plan
+from vllm_perf.metrics.measurement import MetricUnavailable
+from vllm_perf.metrics.server_side import prefix_hit_rate
 from vllm_perf.spec.channel import ChannelSpec
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import ArrivalSpec, WorkloadSpec
@@ -39,13 +42,15 @@ class Entrant:
 class Comparison:
     """What a comparison leaves. ``failure`` or ``stopped``: it ended early; whole rounds are kept.
 
-    ``reference`` is the channel whose own tokenizer counted the prompts (``None``: words were counted).
+    ``unfit``: why nothing that was measured may be compared. ``reference`` is the channel whose own
+    tokenizer counted the prompts (``None``: words were counted).
     """
 
     workload: WorkloadSpec
     pairs_asked: int
     sides: list[Side] = field(default_factory=list)
     reference: str | None = None
+    unfit: str | None = None
     failure: ChannelUnusable | None = None
     stopped: Stopped | None = None
     notes: list[str] = field(default_factory=list)
@@ -84,6 +89,8 @@ def compare(entrants: Sequence[Entrant], workload: WorkloadSpec, settings: Setti
         # A round that not all channels finished pairs with nothing.
         del side.runs[done.rounds :]
         del side.rtts_ms[len(side.runs) :]
+    sentences, done.unfit = keep_good_rounds(done.sides, workload)
+    done.notes += sentences
     return done
 
 
@@ -154,7 +161,12 @@ def _probe_cache(side: Side, prompts: tuple[PlannedRequest, ...], done: Comparis
     plan = _plan(side, doubled(prompts), done)
     one_by_one = replace(plan, arrival=ArrivalSpec(), pinned_output_tokens=None, duration_s=None)
     loose = tuple(replace(one, output_tokens=None) for one in one_by_one.requests)
-    return judge_cache(send_block(side, replace(one_by_one, requests=loose)).samples)
+    run = watched(side, replace(one_by_one, requests=loose))
+    try:
+        hit_rate: float | None = prefix_hit_rate(run)
+    except MetricUnavailable:
+        hit_rate = None
+    return judge_cache(run.samples, hit_rate)
 
 
 def _warm_up(side: Side, requests: tuple[PlannedRequest, ...], done: Comparison) -> None:

@@ -21,7 +21,7 @@ SCHEMA = "vllm-perf-channels/1"
 
 def document(done: Comparison) -> dict[str, Any]:
     """Return everything a comparison found out; ``null`` where there is no value."""
-    rows = make_rows(done.sides, done.workload) if done.rounds else ()
+    rows = make_rows(done.sides, done.workload, done.unfit) if done.rounds else ()
     return {
         "schema": SCHEMA,
         "started_s": done.started_s,

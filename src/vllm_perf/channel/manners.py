@@ -67,8 +67,8 @@ class Manners:
         if wait_s > self.most_wait_s:
             raise Stopped(
                 self.channel,
-                f"RATE_LIMITED: it asks to wait {wait_s:.0f} s, more than the {self.most_wait_s:g} s that this run"
-                " would (--most-wait-s)",
+                f"RATE_LIMITED: it asks to wait {wait_s:.0f} s, more than the {self.most_wait_s:g} s this run"
+                " would wait (--most-wait-s)",
             )
         if self.in_a_row > MOST_REFUSALS_IN_A_ROW:
             raise Stopped(

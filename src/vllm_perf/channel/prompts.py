@@ -22,7 +22,8 @@ from vllm_perf.spec.workload import PromptSpec, WorkloadSpec
 
 # Text that is the user's own is sent as it stands.
 SALTED_KINDS = ("shared_prefix", "unique", "multi_turn")
-PROBE_TOKENS = (256, 2048)
+# From 1,024 tokens on every channel that caches does so; much more would only cost.
+PROBE_TOKENS = (1280, 2048)
 
 
 @dataclass(slots=True, kw_only=True)

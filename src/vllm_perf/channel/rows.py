@@ -43,13 +43,21 @@ class Row:
     against: tuple[Against, ...]
 
 
-def make_rows(sides: Sequence[Side], workload: WorkloadSpec) -> tuple[Row, ...]:
-    """Return a row for every metric of the catalogue, and for TTFT one less the network (``_adjusted``)."""
+def make_rows(sides: Sequence[Side], workload: WorkloadSpec, unfit: str | None = None) -> tuple[Row, ...]:
+    """Return a row for every metric of the catalogue, and for TTFT one less the network (``_adjusted``).
+
+    ``unfit`` says why nothing may be compared, whatever the metric.
+    """
     measured = {side.name: _measured(side, workload) for side in sides}
     rows: list[Row] = []
     for metric in METRICS:
         values = {side.name: measured[side.name][metric.name] for side in sides}
-        against = tuple(_against(metric, sides[0], other, workload) for other in sides[1:])
+        against = tuple(
+            Against(channel=other.name, reason=unfit)
+            if unfit
+            else _against(metric, sides[0], other, workload)
+            for other in sides[1:]
+        )
         rows.append(_row(metric.name, metric, values, against))
         if metric.name.startswith("ttft_p") or metric.name == "ttft_mean":
             adjusted = {side.name: _adjusted(values[side.name], side) for side in sides}

@@ -43,7 +43,7 @@ def _lines(done: Comparison) -> Iterator[str]:
         yield from table(_facts(sides))
         yield ""
     if done.rounds:
-        rows = make_rows(sides, done.workload)
+        rows = make_rows(sides, done.workload, done.unfit)
         count = done.workload.requests
         yield f"{done.workload.name}: {done.rounds} rounds of {count} requests a channel, in turn"
         yield from table(_metrics(sides, [row for row in rows if row.metric in SHOWN]))

@@ -87,7 +87,7 @@ def _report(done: Comparison, args: argparse.Namespace) -> int:
     print(f"stored: {path}", file=sys.stderr)
     if done.failure is not None:
         return 1
-    return NO_VERDICT if done.stopped is not None else 0
+    return 0 if done.rounds and done.unfit is None and done.stopped is None else NO_VERDICT
 
 
 def _settings(args: argparse.Namespace) -> Settings:

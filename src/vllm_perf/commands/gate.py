@@ -120,7 +120,7 @@ def _gate(args: argparse.Namespace) -> Summary:
         workloads=workloads,
         bench=bench,
     )
-    floors = Floors(folder=args.history, hardware=bench.hardware, model=sides["base"].engine.model)
+    floors = Floors(folder=args.history, hardware=bench.hardware)
     try:
         outcome = _measure(lab, workloads, limits, _policies(args, sides, workloads, floors), args.journal)
     finally:
@@ -157,10 +157,10 @@ def _policies(
     return {
         name: Policy(
             allowed=args.allowed,
-            floors=floors.read(spec),
+            floors=floors.read(name),
             expected_differences=CONFIGURED if configured else frozenset(),
         )
-        for name, spec in workloads.items()
+        for name in workloads
     }
 
 
@@ -179,8 +179,8 @@ def _measure(
 def _learn(
     floors: Floors, workloads: dict[str, WorkloadSpec], outcome: Outcome, *, same_engine: bool
 ) -> None:
-    for name, spec in workloads.items():
-        floors.learn(spec, boots_of_one_engine(outcome.pairs, name, same_engine=same_engine))
+    for name in workloads:
+        floors.learn(name, boots_of_one_engine(outcome.pairs, name, same_engine=same_engine))
 
 
 def _broken(error: LabError, args: argparse.Namespace) -> int:

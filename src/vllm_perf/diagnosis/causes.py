@@ -52,8 +52,9 @@ def texts(errors: tuple[BaseException, ...]) -> str:
 
 
 def innermost_line(errors: tuple[BaseException, ...]) -> str:
-    """Return the last cause that says something as ``Class: first line``."""
-    for error in reversed(errors):
+    """Return the cause that says most: the operating system's error, else the last one with a text."""
+    system = [error for error in errors if isinstance(error, OSError) and str(error).strip()]
+    for error in system[-1:] or reversed(errors):
         if str(error).strip():
             return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     return type(errors[-1]).__name__

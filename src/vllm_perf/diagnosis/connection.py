@@ -8,7 +8,7 @@ from vllm_perf.diagnosis import connection_rules as way
 from vllm_perf.diagnosis import setup_rules as setup
 from vllm_perf.diagnosis import stream_rules as stream
 from vllm_perf.diagnosis.answer import Hints
-from vllm_perf.diagnosis.causes import chain
+from vllm_perf.diagnosis.causes import chain, names
 from vllm_perf.diagnosis.failure import Failure
 from vllm_perf.diagnosis.http import classify_response
 from vllm_perf.diagnosis.reach import tcp_opens
@@ -24,11 +24,12 @@ _RULES: tuple[Callable[[Failure], Diagnosis | None], ...] = (
     way.tls_trust,
     way.scheme_mismatch,
     way.dns,
-    way.proxy_failed,
     way.refused,
+    way.proxy_failed,
     way.timed_out,
     stream.truncated,
     way.reset,
+    way.not_http,
     stream.malformed,
     stream.missing_choices,
 )
@@ -69,19 +70,32 @@ def _status_error(
     error: BaseException, *, url: str, env: Mapping[str, str], key: str | None
 ) -> Diagnosis | None:
     response: Any = getattr(error, "response", None)
-    status = getattr(response, "status_code", None) or getattr(error, "status_code", None)
+    if response is None and type(error).__name__ in ("ClientResponseError", "HTTPError"):
+        # aiohttp's and urllib's: the error is the response. aiohttp calls a broken status line a 400 as well.
+        response = None if "BadStatusLine" in names(chain(error)) else error
+    status = _first(response, "status_code", "status", "code")
     if not isinstance(status, int):
         return None
-    try:
-        body = bytes(getattr(response, "content", b""))
-    except (RuntimeError, TypeError):
-        # The body of a streamed answer that nobody read: httpx raises ResponseNotRead, a RuntimeError.
-        body = b""
     return classify_response(
         status,
-        dict(getattr(response, "headers", {})),
-        body,
+        dict(getattr(response, "headers", None) or {}),
+        _body(response),
         url=url,
         key_sent=key is not None,
         hints=Hints(env=env, secrets=(key,) if key else ()),
     )
+
+
+def _first(holder: Any, *attributes: str) -> Any:
+    return next(
+        (getattr(holder, name) for name in attributes if getattr(holder, name, None) is not None), None
+    )
+
+
+def _body(response: Any) -> bytes:
+    try:
+        content = getattr(response, "content", None)
+        return content if isinstance(content, bytes) else bytes(response.read())
+    except (RuntimeError, TypeError, ValueError, AttributeError, OSError):
+        # A streamed answer that nobody read (httpx raises a RuntimeError), or one whose body is gone.
+        return b""

@@ -159,3 +159,15 @@ def reset(failure: Failure) -> Diagnosis | None:
         "the other side closed the connection without an answer",
         "check whether the server process died (log, exit code), and what stands between it and you",
     )
+
+
+def not_http(failure: Failure) -> Diagnosis | None:
+    """Something answers, but not in HTTP."""
+    if not failure.is_a("BadStatusLine") and not failure.says("illegal status line", "bad status line"):
+        return None
+    host, port = host_and_port(failure.url)
+    return failure.diagnosis(
+        Category.UNKNOWN,
+        f"what listens at {host}:{port} does not speak HTTP",
+        "check the port: vLLM also opens ports for its own processes",
+    )

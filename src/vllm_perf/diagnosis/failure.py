@@ -47,7 +47,9 @@ class Failure:
         """Build the diagnosis; the evidence is the causes' class names and the innermost text, redacted."""
         secrets = (self.key,) if self.key else ()
         path = " <- ".join(causes.own_names(self.errors))
-        seen = f"{path} for {self.url} ({causes.innermost_line(self.errors)})"
+        # What a library says of a malformed key quotes the key, or the part of it that it fell over.
+        said = "" if category is Category.KEY_MALFORMED else f" ({causes.innermost_line(self.errors)})"
+        seen = f"{path} for {self.url}{said}"
         return Diagnosis(
             category=category,
             cause=redact(cause, secrets),

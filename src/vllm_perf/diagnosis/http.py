@@ -15,6 +15,7 @@ from vllm_perf.spec.category import Category
 _RULES: tuple[Callable[[Answer], Diagnosis | None], ...] = (
     served.success,
     served.redirect,
+    served.plain_to_tls,
     served.proxy_on_the_way,
     asked.context_overflow,
     asked.chat_template,

@@ -79,6 +79,16 @@ def redirect(answer: Answer) -> Diagnosis | None:
     )
 
 
+def plain_to_tls(answer: Answer) -> Diagnosis | None:
+    """A TLS port says that plain http was spoken to it (nginx, Go)."""
+    if answer.status != 400 or not answer.says("sent to https port", "http request to an https server"):
+        return None
+    wanted = suggest(with_scheme(answer.url, "https"))
+    return answer.diagnosis(
+        Category.SCHEME_MISMATCH, "plain http was spoken to a TLS port", f"use {wanted} as the base URL"
+    )
+
+
 def proxy_on_the_way(answer: Answer) -> Diagnosis | None:
     """A proxy answered in place of a server on this very machine."""
     if answer.status not in (403, 407, *_GATEWAY_STATUS) or (answer.body.is_error and answer.status != 407):

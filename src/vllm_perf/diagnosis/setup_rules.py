@@ -23,7 +23,9 @@ def malformed_key(failure: Failure) -> Diagnosis | None:
     """The key cannot travel in a header; the library's own text would show it, so only its form is named."""
     problem = key_problem(failure.key)
     refused = failure.is_a("LocalProtocolError", "UnicodeEncodeError", "InvalidHeader", "ValueError")
-    if problem is None or not (refused and failure.says(*_HEADER_TEXT)):
+    # The openai SDK refuses an empty key before it sends anything, with the root class of its errors.
+    unsent = type(failure.errors[0]).__name__ == "OpenAIError"
+    if problem is None or not (unsent or (refused and failure.says(*_HEADER_TEXT))):
         return None
     return failure.diagnosis(
         Category.KEY_MALFORMED,
@@ -68,9 +70,10 @@ def _first(problems: tuple[ProxyProblem, ...], part: str) -> ProxyProblem | None
 
 def invalid_url(failure: Failure) -> Diagnosis | None:
     """The URL itself cannot be used."""
-    if not failure.is_a(
+    refused = failure.is_a(
         "InvalidURL", "UnsupportedProtocol", "InvalidUrlClientError", "NonHttpUrlClientError"
-    ):
+    )
+    if not refused and not failure.says("unknown url type"):
         return None
     base = re.sub(r"/(?:chat/)?completions$", "", failure.url)
     wrong = check_base_url(base)

@@ -39,7 +39,8 @@ def in_band_error(failure: Failure) -> Diagnosis | None:
 
 def cancelled(failure: Failure) -> Diagnosis | None:
     """Our own side gave up."""
-    if not failure.is_a("CancelledError", "KeyboardInterrupt"):
+    # Only the outermost: asyncio's clients raise their timeouts from a cancellation.
+    if type(failure.errors[0]).__name__ not in ("CancelledError", "KeyboardInterrupt"):
         return None
     return failure.diagnosis(Category.CANCELLED, "the request was cancelled on our side", "run it again")
 

@@ -14,7 +14,7 @@ from vllm_perf.engine.command import build_command, build_environment, resolve_w
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.errors import BootFailed
 from vllm_perf.engine.http import ask
-from vllm_perf.engine.install import Install, find_install
+from vllm_perf.engine.install import Install, find_install, golden_install
 from vllm_perf.engine.model_folder import write_model
 from vllm_perf.engine.process import EngineProcess, free_port, new_token
 from vllm_perf.engine.proof import prove
@@ -52,8 +52,9 @@ def boot(spec: EngineSpec, book: EngineBook, settings: BootSettings, progress: P
         NotAsAsked: it runs something else than asked.
         LabError: no vLLM in the interpreter.
     """
-    install = find_install(spec.python)
-    model, random_weights = _model(spec, book, settings)
+    golden = spec.platform == "golden"
+    install = golden_install() if golden else find_install(spec.python)
+    model, random_weights = (spec.model, False) if golden else _model(spec, book, settings)
     process = _start(spec, install, model=model, random_weights=random_weights, settings=settings)
     try:
         ready = _wait(spec, process, install, progress)

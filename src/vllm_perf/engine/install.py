@@ -6,10 +6,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+from vllm_perf import __version__
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.errors import LabError
 from vllm_perf.spec.category import Category
 
+GOLDEN = "golden"
 ASK = """
 import importlib.metadata as m, importlib.util as u, json
 def version(name):
@@ -33,6 +35,11 @@ class Install:
     def has_serve(self) -> bool:
         """Tell whether ``vllm serve`` works: it looks itself up as ``vllm`` and dies under another name."""
         return self.distribution == "vllm"
+
+
+def golden_install() -> Install:
+    """Return this interpreter as the one that serves the golden engine."""
+    return Install(python=sys.executable, distribution=GOLDEN, version=__version__, torch=None)
 
 
 def find_install(python: str | None = None) -> Install:
@@ -62,7 +69,7 @@ def _no_vllm(interpreter: str, seen: str) -> LabError:
             category=Category.IMPORT_ERROR,
             cause="the interpreter that should serve the engines has no usable vLLM",
             evidence=f"{interpreter}: {seen}",
-            remedy="run ./scripts/perf (it installs the vLLM that fits), or pip install 'vllm-perf[gpu]' with "
-            "an NVIDIA GPU, 'vllm-perf[cpu]' without; or name another interpreter as python = in the engine",
+            remedy="run ./scripts/perf, which installs the vLLM that fits; or pip install 'vllm-perf[gpu]' "
+            "with an NVIDIA GPU, 'vllm-perf[cpu]' without; or name another interpreter (python = ...)",
         ),
     )

@@ -8,41 +8,39 @@ from pathlib import Path
 from vllm_perf.gate.boot import Boot, Pair, sent
 from vllm_perf.gate.sides import side_of
 from vllm_perf.gate.spoiled import spoiled
-from vllm_perf.history.environment import Environment, Hardware, Software, Workload, stable_hash
+from vllm_perf.history.environment import Environment, Hardware, Software, Workload
 from vllm_perf.history.floors import floor_hardware, learn_floors, read_floors
 from vllm_perf.spec.history import IdentitySpec
-from vllm_perf.spec.workload import WorkloadSpec
 from vllm_perf.verdict.comparison import aa_log_ratios
 from vllm_perf.verdict.noise import NoiseFloor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floors:
-    """The floors of one machine and model: what is served decides how noisy it is."""
+    """The floors of one machine, filed as the history files them: by hardware, workload and metric."""
 
     folder: Path
     hardware: Hardware
-    model: str
 
-    def read(self, workload: WorkloadSpec) -> dict[str, NoiseFloor]:
+    def read(self, workload: str) -> dict[str, NoiseFloor]:
         """Return what is known of a workload, by metric; nothing where nothing was learnt yet.
 
         Raises:
             StoreError: the file is damaged.
         """
-        return read_floors(self.folder).of(self._machine, self._key(workload))
+        return read_floors(self.folder).of(self._machine, workload)
 
-    def learn(self, workload: WorkloadSpec, boots: Sequence[Boot]) -> int:
+    def learn(self, workload: str, boots: Sequence[Boot]) -> int:
         """Add what boots of one engine show; return how many pairs of boots that were.
 
         Raises:
             StoreError: the file is damaged or cannot be written.
         """
-        cells = [cell for boot in boots if (cell := boot.cell(workload.name)) is not None]
+        cells = [cell for boot in boots if (cell := boot.cell(workload)) is not None]
         ratios = aa_log_ratios([side_of(cell) for cell in cells])
         if not ratios:
             return 0
-        learn_floors(self.folder, self._machine, self._key(workload), ratios)
+        learn_floors(self.folder, self._machine, workload, ratios)
         return max(len(values) for values in ratios.values())
 
     @property
@@ -50,10 +48,6 @@ class Floors:
         nothing = Workload(workload="", model="")
         where = Environment(hardware=self.hardware, software=Software(), workload=nothing)
         return floor_hardware(where, IdentitySpec())
-
-    def _key(self, workload: WorkloadSpec) -> str:
-        # A workload that was edited, or another model, is another workload to its noise.
-        return f"{workload.name}@{stable_hash([workload.model_dump(mode='json'), self.model])[:8]}"
 
 
 def boots_of_one_engine(pairs: Sequence[Pair], workload: str, *, same_engine: bool) -> list[Boot]:

@@ -15,6 +15,9 @@ from vllm_perf.verdict.sequential import GateDecision, Next, decide_gate
 from vllm_perf.verdict.side import Side, Work
 from vllm_perf.verdict.types import Change
 
+HEAD_FAILS = f"head: {InvalidCode.TOO_MANY_FAILED}:"
+CONFIRMED_BY = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
@@ -35,12 +38,10 @@ class Judge:
         policy = self.policies.get(workload, Policy())
         policy = replace(policy, alpha=policy.alpha / len(self.workloads))
         standing = decide_gate([_sides(pair, workload) for pair in pairs], self.limits.plan, policy)
-        hopeless = _hopeless(pairs, workload)
-        if hopeless is None or standing.next is Next.STOP:
+        change, reason = _known_without_times(pairs, workload)
+        if not reason or standing.next is Next.STOP:
             return standing
-        return replace(
-            standing, next=Next.STOP, change=Change.INCONCLUSIVE, missing_pairs=None, reason=hopeless
-        )
+        return replace(standing, next=Next.STOP, change=change, missing_pairs=None, reason=reason)
 
 
 def _sides(pair: Pair, workload: str) -> tuple[Side, Side]:
@@ -63,9 +64,19 @@ def _reason(reasons: Sequence[str]) -> InvalidReason:
     )
 
 
-def _hopeless(pairs: Sequence[Pair], workload: str) -> str | None:
-    """Return why more pairs will not help: every one so far was spoiled by something that stays."""
-    all_reasons = [spoiled(pair, workload) for pair in pairs]
-    if not all_reasons or any(not reasons for reasons in all_reasons) or passes_by_itself(all_reasons[-1]):
-        return None
-    return f"cannot be judged, and measuring again would not help: {all_reasons[-1][0]}"
+def _known_without_times(pairs: Sequence[Pair], workload: str) -> tuple[Change, str]:
+    """Return what is known although no pair has times to compare, and why; no reason: measure on.
+
+    A head that fails requests which base answers, in two pairs out of two, is a regression. Anything else
+    that every pair so far was spoiled by, and that measuring again would not change, is no verdict.
+    """
+    reasons = [spoiled(pair, workload) for pair in pairs]
+    if not reasons or not all(reasons):
+        return Change.INCONCLUSIVE, ""
+    if all(text.startswith(HEAD_FAILS) for pair in reasons for text in pair):
+        if len(reasons) < CONFIRMED_BY:
+            return Change.INCONCLUSIVE, ""
+        return Change.REGRESSED, f"head fails what base answers, in {len(reasons)} pairs: {reasons[-1][0]}"
+    if passes_by_itself(reasons[-1]):
+        return Change.INCONCLUSIVE, ""
+    return Change.INCONCLUSIVE, f"cannot be judged, and measuring again would not help: {reasons[-1][0]}"

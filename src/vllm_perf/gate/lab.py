@@ -10,10 +10,12 @@ from typing import Any
 from filelock import BaseFileLock
 
 from vllm_perf import __version__
+from vllm_perf.diagnosis.runtime import ProcessState, classify_runtime
+from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.boot import BootSettings, Progress, boot
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.gpu import wait_memory_back
-from vllm_perf.engine.install import Install, find_install
+from vllm_perf.engine.install import Install, find_install, golden_install
 from vllm_perf.engine.lock import acquire
 from vllm_perf.engine.state import sweep_orphans
 from vllm_perf.gate.boot import Slot
@@ -22,6 +24,9 @@ from vllm_perf.lab.boot_cell import boot_cell
 from vllm_perf.lab.measure import Bench, measure_cell
 from vllm_perf.lab.result import CellResult
 from vllm_perf.load.counting import counter_for
+from vllm_perf.metrics.reasons import InvalidCode
+from vllm_perf.spec.base import SpecError
+from vllm_perf.spec.category import Category
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.files import EngineBook
 from vllm_perf.spec.workload import WorkloadSpec
@@ -51,7 +56,10 @@ class SideSpec:
         engine = book.engine(named)
         if python is not None:
             engine = engine.model_copy(update={"python": python})
-        return cls(engine=engine, book=book, install=find_install(engine.python))
+        golden = engine.platform == "golden"
+        return cls(
+            engine=engine, book=book, install=golden_install() if golden else find_install(engine.python)
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return what identifies the side, without keys."""
@@ -81,12 +89,20 @@ class EngineLab:
             SpecError: a workload's prompts cannot be made.
         """
         with self.boots(slot.side) as engine:
-            counter = counter_for(engine.target)
             booted = boot_cell(engine, self.bench.hardware, self.bench.suite)
-            cells = [
-                measure_cell(self.bench, engine, self.workloads[name], counter) for name in slot.workloads
-            ]
+            cells = [self._cell(engine, self.workloads[name]) for name in slot.workloads]
         return (booted, *cells)
+
+    def _cell(self, engine: Engine, workload: WorkloadSpec) -> CellResult:
+        """Return one workload's cell; an engine that died while serving is that cell's failure."""
+        try:
+            return measure_cell(self.bench, engine, workload, counter_for(engine.target))
+        except SpecError:
+            died = death_of(engine)
+            if died is None:
+                raise
+            failure = f"{InvalidCode.TOO_MANY_FAILED}: {died.paragraph()}"
+            return CellResult(engine=engine.name, workload=workload.name, failure=failure)
 
     def identity(self) -> dict[str, Any]:
         """Return what is compared, on what, with what."""
@@ -134,16 +150,39 @@ class VllmBoots:
 
     def _hold(self) -> None:
         if self._lock is None:
-            self._lock = acquire(self.bench.machine.devices, wait_s=self.lock_wait_s, say=self.say)
+            self._lock = acquire(self._devices, wait_s=self.lock_wait_s, say=self.say)
             for sentence in sweep_orphans():
                 self.say(sentence)
             self._baseline_mib = self.bench.machine.gpus.memory_used_mib()
+
+    @property
+    def _devices(self) -> tuple[str, ...]:
+        """Return what is locked; golden engines need no device, and disturb only each other."""
+        golden = all(side.engine.platform == "golden" for side in self.sides.values())
+        return ("golden",) if golden else self.bench.machine.devices
 
     def close(self) -> None:
         """Give the device back."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def death_of(engine: Engine) -> Diagnosis | None:
+    """Return why an engine of ours no longer serves, ``None`` while all its processes live."""
+    if engine.process is None:
+        return None
+    code, dead = engine.process.look(), engine.process.dead_parts()
+    if code is None and not dead:
+        return None
+    found = classify_runtime(engine.process.log_text(), ProcessState(exit_code=code, engine_alive=not dead))
+    return found or Diagnosis(
+        category=Category.ENGINE_DIED,
+        cause="the engine died while serving and its log names no error",
+        evidence=f"exit code {code}" if code is not None else f"processes {dead} are gone",
+        remedy="read the whole log",
+        log_path=engine.log_path,
+    )
 
 
 def _with_log_dir(settings: BootSettings, folder: Path) -> BootSettings:

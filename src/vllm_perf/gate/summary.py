@@ -148,11 +148,16 @@ class Summary:
             return ""
         head = "| | workload | metric | base → head | change | allowed | noise floor | |\n|-|-|-|-|-|-|-|-|"
         lines = [
-            f"| {SIGNS[one.change]} {one.change} | {workload} | {one.metric} | {_values(one)} "
+            f"| {_word(one)} | {workload} | {one.metric} | {_values(one)} "
             f"| {_interval(one)} | {_allowed(one)} | {_floor(one)} | {_code(bar(one))} |"
             for workload, one in rows
         ]
         return "\n".join([head, *lines])
+
+
+def _word(one: Comparison) -> str:
+    # Only what decides gets a sign: thirty red crosses in the folded part would drown the four that count.
+    return f"{SIGNS[one.change]} {one.change}" if one.gating else str(one.change)
 
 
 def _values(one: Comparison) -> str:

@@ -4,7 +4,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -81,22 +81,27 @@ class Environment:
     @cached_property
     def hardware_key(self) -> str:
         """Return the key of the machine."""
-        return stable_hash(asdict(self.hardware))
+        return stable_hash(plain(self.hardware))
 
     @cached_property
     def software_key(self) -> str:
         """Return the key of what ran."""
-        return stable_hash(asdict(self.software))
+        return stable_hash(plain(self.software))
 
     @cached_property
     def workload_key(self) -> str:
         """Return the key of what was asked."""
-        return stable_hash(asdict(self.workload))
+        return stable_hash(plain(self.workload))
 
     @cached_property
     def key(self) -> str:
         """Return the key of all three parts."""
         return stable_hash([self.hardware_key, self.software_key, self.workload_key])
+
+
+def plain(part: Hardware | Software | Workload) -> dict[str, Any]:
+    """Return a part's fields (``dataclasses.asdict`` copies every value and is ten times slower)."""
+    return {name: getattr(part, name) for name in part.__slots__}
 
 
 def stable_hash(value: Any) -> str:
@@ -154,9 +159,9 @@ def identity_diff(a: Environment, b: Environment, policy: IdentitySpec) -> list[
 def asdict_parts(environment: Environment) -> dict[str, Any]:
     """Return the parts as plain data."""
     return {
-        "hardware": asdict(environment.hardware),
-        "software": asdict(environment.software),
-        "workload": asdict(environment.workload),
+        "hardware": plain(environment.hardware),
+        "software": plain(environment.software),
+        "workload": plain(environment.workload),
     }
 
 

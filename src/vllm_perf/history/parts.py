@@ -2,12 +2,12 @@
 """Environments of many runs, each part held once and made an object only when it is looked at."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from vllm_perf.history.environment import Environment, Hardware, Software, Workload
+from vllm_perf.history.environment import Environment, Hardware, Software, Workload, plain
 
 _HARDWARE = TypeAdapter(Hardware)
 _SOFTWARE = TypeAdapter(Software)
@@ -32,9 +32,9 @@ class PartTable:
     def add(self, environment: Environment) -> PartKeys:
         """Take up ``environment`` and return its keys."""
         keys = PartKeys(environment.hardware_key, environment.software_key, environment.workload_key)
-        self.plain[keys.hardware] = asdict(environment.hardware)
-        self.plain[keys.software] = asdict(environment.software)
-        self.plain[keys.workload] = asdict(environment.workload)
+        self.plain[keys.hardware] = plain(environment.hardware)
+        self.plain[keys.software] = plain(environment.software)
+        self.plain[keys.workload] = plain(environment.workload)
         self._built[keys] = environment
         return keys
 

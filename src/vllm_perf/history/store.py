@@ -10,6 +10,7 @@ the run's id. Beside them lie ``anchors.toml`` and an index that may be deleted 
 import os
 import re
 import secrets
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -112,16 +113,11 @@ class Store:
         """
         stamps = self._stamps()
         index = read_index(self.directory / INDEX_NAME)
-        lines = [
-            line
-            for name, stamp in stamps.items()
-            if not index.knows(name, stamp)
-            for line in self._take_up(index, name, stamp)
-        ]
+        lines = [line for name, stamp in stamps.items() for line in self._bring_up(index, name, stamp)]
         if lines:
             self._write_index(index, stamps, lines)
-        runs = [entry for name, (stamp, entry) in index.runs.items() if stamps.get(name) == stamp]
-        bad = {name: why for name, (stamp, why) in index.bad.items() if stamps.get(name) == stamp}
+        runs = [entry for name, (_, entry) in index.runs.items() if name in stamps]
+        bad = {name: why for name, (_, why) in index.bad.items() if name in stamps}
         return Contents(
             runs=tuple(sorted(runs, key=lambda entry: (entry.created, entry.file))),
             warnings=tuple(f"{self.directory / name}: skipped: {bad[name]}" for name in sorted(bad)),
@@ -155,12 +151,22 @@ class Store:
         except OSError as error:
             raise StoreError(f"{self.directory}: cannot be read: {error.strerror or error}") from error
 
-    def _take_up(self, index: Index, name: str, stamp: Stamp) -> list[str]:
+    def _bring_up(self, index: Index, name: str, stamp: Stamp) -> list[str]:
+        """Make the index say what one file holds now; return the lines to add."""
+        known = index.stamp_of(name)
+        if known is not None and known.same_time(stamp):
+            return []
         try:
-            record = self.load(name)
-        except StoreError as error:
-            return index.add_bad(name, stamp, str(error).removeprefix(f"{self.directory / name}: "))
-        return index.add(record, name, stamp)
+            data = (self.directory / name).read_bytes()
+        except OSError as error:  # removed since the directory was listed, or not ours to read
+            return index.add_bad(name, stamp, f"cannot be read: {error.strerror or error}")
+        stamp = Stamp(len(data), stamp.mtime_ns, zlib.crc32(data))
+        if known is not None and (known.size, known.crc) == (stamp.size, stamp.crc):
+            return index.touch(name, stamp)
+        try:
+            return index.add(from_json(data.decode("utf-8")), name, stamp)
+        except (UnicodeDecodeError, RecordError) as error:
+            return index.add_bad(name, stamp, str(error))
 
     def _write_index(self, index: Index, stamps: dict[str, Stamp], lines: list[str]) -> None:
         """Append what was read; start anew where most lines are about files that are gone.
@@ -171,7 +177,7 @@ class Store:
         stale = sum(name not in stamps for name in (*index.runs, *index.bad))
         with suppress(OSError, Timeout), FileLock(self.directory / LOCK_NAME, timeout=LOCK_TIMEOUT_S):
             if stale > len(stamps):
-                atomic.replace(path, "\n".join(index.compacted(stamps)).encode("ascii"))
+                atomic.replace(path, "\n".join(index.compacted(stamps.keys())).encode("ascii"))
             else:
                 _append(path, lines)
 

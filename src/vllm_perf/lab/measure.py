@@ -39,14 +39,24 @@ class Bench:
     asserted: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
 
-def measure_cell(bench: Bench, engine: Engine, workload: WorkloadSpec, counter: TokenCounter) -> CellResult:
+def measure_cell(
+    bench: Bench,
+    engine: Engine,
+    workload: WorkloadSpec,
+    counter: TokenCounter,
+    rate_per_s: float | None = None,
+) -> CellResult:
     """Run every repetition of ``workload`` against ``engine`` and describe what came out.
+
+    ``rate_per_s`` is the rate a workload that asks for a share of the capacity is sent at; it is not part
+    of what was asked, so that runs of different capacity stay comparable.
 
     A run that is worth no verdict is described all the same, with the reasons; nothing is thrown away.
     """
     with Telemetry(bench.machine.gpus, own_pids=lambda: _own_pids(engine)) as telemetry:
         runs = [
-            _run(bench, engine, workload, counter, repetition) for repetition in range(workload.repetitions)
+            _run(bench, engine, _at_rate(workload, rate_per_s), counter, repetition)
+            for repetition in range(workload.repetitions)
         ]
     window = telemetry.summary(min(run.started_ns for run in runs), max(run.ended_ns for run in runs))
     floor_ms = bench.floor_ms(workload)
@@ -70,6 +80,13 @@ def measure_cell(bench: Bench, engine: Engine, workload: WorkloadSpec, counter: 
         warnings=_warnings(engine, runs),
         floor_ms=floor_ms,
     )
+
+
+def _at_rate(workload: WorkloadSpec, rate_per_s: float | None) -> WorkloadSpec:
+    if rate_per_s is None:
+        return workload
+    arrival = workload.arrival.model_copy(update={"rate_per_s": rate_per_s})
+    return workload.model_copy(update={"arrival": arrival})
 
 
 def _own_pids(engine: Engine) -> frozenset[int]:

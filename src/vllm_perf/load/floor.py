@@ -2,7 +2,8 @@
 """What this client itself adds to TTFT and ITL, measured against the golden engine's own record."""
 
 import json
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,15 +24,17 @@ NS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """What the client adds, in ms, from when the load wanted a request sent to when a token was stamped.
-
-    ``requests`` is what it was taken from. The network between here and a real server is not in it.
+    """What the client adds, in ms: one value a request from when it was wanted to when its token was stamped,
+    and one a gap between chunks. The network between here and a real server is not in it.
     """
 
-    requests: int
-    ttft_p50_ms: float
-    ttft_p99_ms: float
-    itl_p99_ms: float | None
+    added_ttft_ms: tuple[float, ...]
+    added_gap_ms: tuple[float, ...]
+
+    @property
+    def ttft_p50_ms(self) -> float:
+        """Return the median of what is added to TTFT."""
+        return statistics.median(self.added_ttft_ms)
 
 
 @dataclass(slots=True)
@@ -74,10 +77,8 @@ def floor_of(run: Run, records: dict[str, dict[str, Any]]) -> Floor | None:
     if not ttfts:
         return None
     return Floor(
-        requests=len(ttfts),
-        ttft_p50_ms=_rank(ttfts, 0.5) / NS_PER_MS,
-        ttft_p99_ms=_rank(ttfts, 0.99) / NS_PER_MS,
-        itl_p99_ms=_rank(gaps, 0.99) / NS_PER_MS if gaps else None,
+        added_ttft_ms=tuple(added / NS_PER_MS for added in ttfts),
+        added_gap_ms=tuple(gap / NS_PER_MS for gap in gaps),
     )
 
 
@@ -96,15 +97,6 @@ def added_gaps_ns(sample: RequestSample, record: dict[str, Any]) -> Iterable[int
         return
     for at in range(1, len(seen)):
         yield abs((seen[at] - seen[at - 1]) - (true[at] - true[at - 1]))
-
-
-def _rank(values: Sequence[int], share: float) -> int:
-    """Return the nearest-rank percentile.
-
-    Import order forbids ``metrics.percentiles`` here; what is asserted anywhere goes through that one.
-    """
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def _try(workload: WorkloadSpec) -> Floor | None:

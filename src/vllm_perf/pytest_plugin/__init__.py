@@ -5,12 +5,13 @@ Nothing that measures is imported before a collected test asks for an engine: a 
 the plugin installed pays a few milliseconds.
 """
 
+import warnings
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vllm_perf.pytest_plugin.options import add_options, read_options, swallowed_path
+from vllm_perf.pytest_plugin.options import add_options, is_perf_project, read_options, swallowed_path
 
 if TYPE_CHECKING:
     from vllm_perf.pytest_plugin.controller import Controller
@@ -34,9 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
     swallowed = swallowed_path(config)
     if swallowed is not None:
         raise pytest.UsageError(
-            f"--benchmark-compare took '{swallowed}' as the name of a stored run, so nothing would be compared "
+            f"--benchmark-compare took '{swallowed}' as the name of a stored run: nothing would be compared "
             f"and nothing selected. Put the path first: pytest {swallowed} --benchmark-compare"
         )
+    if is_perf_project(config):
+        # The first run has nothing to compare with. That is no warning here (and with -W error no crash):
+        # the summary says "baseline created".
+        warnings.filterwarnings("ignore", message="Can't compare. No benchmark files")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

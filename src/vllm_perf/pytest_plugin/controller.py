@@ -107,6 +107,7 @@ class Controller:
             return EXIT_NO_VERDICT
         return otherwise
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the ladder and the comparison; nothing is raised here, every failure is a test's."""
         if self.ending is not None:

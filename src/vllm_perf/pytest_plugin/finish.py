@@ -50,7 +50,9 @@ def finish(controller: "Controller", *, interrupted: bool) -> Ending:
         suite = describe_suite(controller.config.root)
         record = make_record(results, outcomes, controller.config, suite, complete=not interrupted)
         path = Store(controller.config.history_dir).save(record)
-        append_rows(controller.pytest_config, benchmark_rows(record))
+        tested = {outcome["metric"] for outcome in outcomes}
+        rows = [row for row in benchmark_rows(record) if row["params"]["metric"] in tested]
+        append_rows(controller.pytest_config, rows)
     return Ending(
         plan=controller.plan,
         results=results,

@@ -206,3 +206,9 @@ def swallowed_path(config: pytest.Config) -> str | None:
     if isinstance(value, str) and (config.invocation_params.dir / value).exists():
         return value
     return None
+
+
+def is_perf_project(config: pytest.Config) -> bool:
+    """Tell whether this project describes engines, so that perf tests may come."""
+    name = config.getoption(_dest("engines-file")) or config.getini("perf_engines_file")
+    return (config.rootpath / str(name)).is_file()

@@ -10,7 +10,7 @@ from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.budget import BudgetFile
 from vllm_perf.spec.engine import EngineSpec, Ladder
-from vllm_perf.spec.files import EngineBook, load_budgets, load_engines, load_workloads, pick
+from vllm_perf.spec.files import EngineBook, load_budgets, load_engines, load_workloads_for, pick
 from vllm_perf.spec.workload import WorkloadSpec
 
 QUICK_WORKLOAD = "chat"
@@ -49,19 +49,18 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
     if config.require_gpu and machine.kind != "cuda":
         raise pytest.UsageError(f"--perf-require-gpu: no NVIDIA GPU here ({machine.reason})")
     book = load_engines(config.engines_file)
-    workloads = load_workloads(config.workloads_file)
+    kind = "golden" if config.golden else machine.kind
+    workloads = load_workloads_for(config.workloads_file, kind)
     names = config.workloads or ((QUICK_WORKLOAD,) if config.profile == "quick" else tuple(workloads))
     chosen = tuple(
         _fit(pick(workloads, name, f"{config.workloads_file}: workload"), config) for name in names
     )
     ladder: Ladder | None = None
     engines: tuple[EngineSpec, ...]
-    if config.base_url or config.golden:
-        engines = (_external(config),)
+    if config.base_url:
+        engines = (EngineSpec(name="external", title="external", model=config.model or ""),)
     else:
-        ladder = (
-            pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(machine.kind)
-        )
+        ladder = pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(kind)
         engines = tuple(book.engine(name) for name in config.engines or _rungs(config, ladder))
     return Plan(
         machine=machine,
@@ -84,8 +83,3 @@ def _fit(workload: WorkloadSpec, config: PerfConfig) -> WorkloadSpec:
     if config.repetitions is not None:
         return workload.model_copy(update={"repetitions": config.repetitions})
     return workload
-
-
-def _external(config: PerfConfig) -> EngineSpec:
-    name = "golden" if config.golden else "external"
-    return EngineSpec(name=name, title=name, model=config.model or "golden")

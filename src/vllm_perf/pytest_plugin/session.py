@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.boot import BootSettings
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.errors import LabError
@@ -21,7 +22,7 @@ from vllm_perf.lab.boot_cell import boot_cell
 from vllm_perf.lab.machine import Machine, detect_machine
 from vllm_perf.lab.measure import Bench, measure_cell
 from vllm_perf.lab.result import BOOT, CellResult
-from vllm_perf.load.counting import TokenCounter, counter_for
+from vllm_perf.load.counting import counter_for
 from vllm_perf.load.floor import FloorMeter
 from vllm_perf.pytest_plugin.budgets import BudgetBook
 from vllm_perf.pytest_plugin.cells import CellFolder
@@ -29,6 +30,7 @@ from vllm_perf.pytest_plugin.comparisons import Comparisons
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.plan import Plan
 from vllm_perf.pytest_plugin.progress import Progress
+from vllm_perf.spec.category import Category
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.workload import WorkloadSpec
 
@@ -45,7 +47,6 @@ class PerfSession:
     progress: Progress
     failed_boots: dict[str, str] = field(default_factory=dict)
     _external: Engine | None = None
-    _golden: Callable[[], None] | None = None
 
     @cached_property
     def machine(self) -> Machine:
@@ -112,20 +113,11 @@ class PerfSession:
         Raises:
             LabError: it cannot be had.
         """
-        if self.config.golden:
-            return self._golden_engine(spec)
         if self.config.base_url:
             if self._external is None:
                 self._external = attach(spec, self.config.base_url, key=self.config.api_key)
             return self._external
         return self.pool.get(spec)
-
-    def _golden_engine(self, spec: EngineSpec) -> Engine:
-        from vllm_perf.pytest_plugin.golden import start_golden  # only here: vLLM's path needs no server
-
-        if self._external is None:
-            self._external, self._golden = start_golden(spec)
-        return self._external
 
     def release(self) -> None:
         """Give the engine and its device back, so that another worker can go on."""
@@ -158,19 +150,40 @@ class PerfSession:
             return CellResult(engine=spec.name, workload=workload.name, failure=boot.failure)
         try:
             engine = self.engine(spec)
-            return measure_cell(self.bench, engine, workload, self._counter(engine))
+            return measure_cell(
+                self.bench, engine, workload, counter_for(engine.target), self._rate(spec, workload)
+            )
         except LabError as error:
             return CellResult(engine=spec.name, workload=workload.name, failure=str(error))
 
-    def _counter(self, engine: Engine) -> TokenCounter:
-        return counter_for(engine.target)
+    def _rate(self, spec: EngineSpec, workload: WorkloadSpec) -> float | None:
+        """Return the request rate of a workload that asks for a share of the engine's capacity.
+
+        Raises:
+            LabError: the workload that the capacity is taken from gave none.
+        """
+        share = workload.arrival.rate_share
+        if share is None:
+            return None
+        name = workload.arrival.capacity_from
+        source = next((one for one in self.plan.workloads if one.name == name), None)
+        capacity = self.cell(spec, source).find("request_throughput") if source else None
+        if capacity is None or capacity.value is None:
+            raise LabError(f"no capacity for '{workload.name}'", _no_capacity(name, spec.name))
+        return share * capacity.value
 
     def close(self) -> None:
         """Leave nothing running."""
         self.release()
-        if self._golden is not None:
-            self._golden()
-            self._golden = None
+
+
+def _no_capacity(workload: str, engine: str) -> Diagnosis:
+    return Diagnosis(
+        category=Category.UNKNOWN,
+        cause="the workload asks for a share of a capacity that was not measured",
+        evidence=f"workload '{workload}' gave no request throughput on engine '{engine}'",
+        remedy=f"measure '{workload}' in the same run (--perf-workload {workload}), or give rate_per_s",
+    )
 
 
 def open_session(config: PerfConfig, plan: Plan, folder: Path, progress: Progress) -> PerfSession:

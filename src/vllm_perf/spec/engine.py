@@ -8,7 +8,7 @@ from pydantic import Field
 from vllm_perf.spec.base import SpecModel
 
 FlagValue = bool | int | float | str
-Platform = Literal["cpu", "cuda", "any"]
+Platform = Literal["cpu", "cuda", "golden", "any"]
 
 
 class ModelShape(SpecModel):
@@ -38,7 +38,8 @@ class EngineSpec(SpecModel):
     """One engine configuration after ``extends`` has been resolved.
 
     ``flags`` maps a vLLM flag without dashes to its value: ``true`` gives ``--flag``, ``false`` gives
-    ``--no-flag``, anything else ``--flag value``. ``own_flags`` are those this rung itself added.
+    ``--no-flag``, anything else ``--flag value``. ``own_flags`` are those this rung itself added. On
+    platform ``golden`` the golden engine is booted instead of vLLM, and the flags are its own.
     """
 
     name: str

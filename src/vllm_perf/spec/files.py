@@ -117,6 +117,16 @@ def load_workloads(path: Path) -> dict[str, WorkloadSpec]:
     return workloads
 
 
+def load_workloads_for(path: Path, platform: str) -> dict[str, WorkloadSpec]:
+    """Read a workloads file, then ``NAME.PLATFORM.toml`` beside it, whose entries win.
+
+    Raises:
+        SpecError: as :func:`load_workloads`.
+    """
+    special = path.with_suffix(f".{platform}{path.suffix}")
+    return load_workloads(path) | (load_workloads(special) if special.is_file() else {})
+
+
 def load_budgets(directory: Path) -> tuple[BudgetFile, ...]:
     """Read every budget file of a folder, in name order.
 

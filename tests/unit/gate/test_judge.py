@@ -65,6 +65,14 @@ def test_workloads_are_judged_each_by_its_own_pairs() -> None:
     assert decision.workloads["unique"].change is not Change.REGRESSED
 
 
+def test_the_chance_of_a_false_alarm_is_shared_out_over_the_workloads() -> None:
+    alone = judge("chat")(pairs(1.1, 3)).workloads["chat"].comparisons[0]
+    shared = judge("chat", "unique")(pairs(1.1, 3)).workloads["chat"].comparisons[0]
+    assert alone.high is not None
+    assert shared.high is not None
+    assert shared.high > alone.high
+
+
 def test_a_throttled_pair_is_not_counted_and_another_is_wanted() -> None:
     spoiled_pair = pair(cell(), cell(invalid=(THROTTLED,)), number=9)
     state = judge()([*pairs(1.0, 2), spoiled_pair]).workloads["chat"]
@@ -81,6 +89,22 @@ def test_a_fault_that_would_come_again_is_not_measured_again() -> None:
     state = judge()([pair(cell(), cell(invalid=(WRONG_LENGTH,)))]).workloads["chat"]
     assert (state.next, state.change, state.missing_pairs) == (Next.STOP, Change.INCONCLUSIVE, None)
     assert "measuring again would not help: head: OUTPUT_LENGTH" in state.reason
+
+
+FAILED = "TOO_MANY_FAILED: 8 of 8 requests failed (8 x ENGINE_DIED), allowed are 0.0%; remove the cause"
+
+
+def test_a_head_that_fails_what_base_answers_is_slower_once_a_second_pair_says_so() -> None:
+    failing = [pair(cell(), cell(invalid=(FAILED,)), number=number) for number in (1, 2)]
+    assert judge()(failing[:1]).open == ("chat",)
+    decision = judge()(failing)
+    assert (decision.change, decision.open) == (Change.REGRESSED, ())
+    assert "head fails what base answers, in 2 pairs" in decision.reason
+
+
+def test_a_base_that_fails_as_well_is_no_verdict() -> None:
+    failing = [pair(cell(invalid=(FAILED,)), cell(invalid=(FAILED,))) for _ in range(2)]
+    assert judge()(failing).change is Change.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(

@@ -1,86 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gate end to end, on golden engines: booted in turn, measured over HTTP, judged by the real rules."""
 
-import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.unit.gate import golden_gate
+from tests.unit.gate.golden_gate import GoldenBoots, golden_lab, run_gate
 from vllm_perf.engine.engine import Engine
-from vllm_perf.engine.gpu import GpuSet
 from vllm_perf.engine.install import Install
 from vllm_perf.gate.boot import Slot
-from vllm_perf.gate.journal import Journal
-from vllm_perf.gate.judge import Judge
-from vllm_perf.gate.lab import EngineLab, SideSpec
+from vllm_perf.gate.lab import SideSpec
 from vllm_perf.gate.plan import Limits
-from vllm_perf.gate.runner import Outcome, Runner
-from vllm_perf.golden import GoldenServer, Noise, Profile
-from vllm_perf.history.environment import Hardware
-from vllm_perf.history.git import Suite
-from vllm_perf.lab.machine import Machine
-from vllm_perf.lab.measure import Bench
-from vllm_perf.lab.result import BOOT
+from vllm_perf.lab.result import BOOT, CellResult
+from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.files import EngineBook
 from vllm_perf.spec.target import Target
-from vllm_perf.spec.workload import WorkloadSpec
-from vllm_perf.verdict.policy import Policy
-from vllm_perf.verdict.sequential import SideName
 from vllm_perf.verdict.types import Change
-
-CHAT = WorkloadSpec.model_validate(
-    {
-        "name": "chat",
-        "prompt": {"kind": "unique", "unique_tokens": 64},
-        "arrival": {"kind": "closed", "concurrency": 8},
-        "output_tokens": 4,
-        "requests": 48,
-        "warmup_requests": 0,
-    }
-)
-BENCH = Bench(
-    machine=Machine(kind="cpu", gpus=GpuSet(reason="no NVML: a test"), reason=""),
-    hardware=Hardware(),
-    suite=Suite(),
-    progress=lambda *_: None,
-)
-
-
-class GoldenBoots:
-    """Boot a golden engine a side, each boot with noise of its own; ``alive`` must end at 0."""
-
-    def __init__(self, **ttft_ms: float) -> None:
-        self.ttft_ms = ttft_ms
-        self.booted: list[SideName] = []
-        self.alive = 0
-        self._numbers = itertools.count()
-
-    @contextmanager
-    def __call__(self, side: SideName) -> Iterator[Engine]:
-        noise = Noise(boot=next(self._numbers), boot_sigma=0.005, request_sigma=0.02)
-        profile = Profile(ttft_ms=self.ttft_ms[side], itl_ms=2.0)
-        with GoldenServer(profile, noise=noise) as server:
-            self.booted.append(side)
-            self.alive += 1
-            target = Target(base_url=server.base_url, model="golden", name=side)
-            yield Engine(spec=EngineSpec(name=side, model="golden"), target=target)
-            self.alive -= 1
-
-
-def gate(folder: Path, boots: GoldenBoots, limits: Limits) -> Outcome:
-    lab = EngineLab(boots=boots, sides={"base": {}, "head": {}}, workloads={"chat": CHAT}, bench=BENCH)
-    policies = {"chat": Policy(allowed=0.05)}
-    judge = Judge(workloads=("chat",), limits=limits, policies=policies)
-    journal = Journal.open(folder, lab.identity())
-    return Runner(lab=lab, journal=journal, limits=limits, decide=judge, say=lambda _: None).run()
 
 
 def test_a_slower_head_is_flagged_confirmed_and_red(tmp_path: Path) -> None:
     boots = GoldenBoots(base=30.0, head=45.0)
-    outcome = gate(tmp_path, boots, Limits(min_pairs=3, max_pairs=4))
+    outcome = run_gate(tmp_path, boots, Limits(min_pairs=3, max_pairs=4))
     state = outcome.decision.workloads["chat"]
     assert outcome.decision.change is Change.REGRESSED
     assert "ttft_p50" in state.flagged
@@ -90,16 +36,82 @@ def test_a_slower_head_is_flagged_confirmed_and_red(tmp_path: Path) -> None:
 
 
 def test_equal_sides_are_never_called_slower(tmp_path: Path) -> None:
-    outcome = gate(tmp_path, GoldenBoots(base=30.0, head=30.0), Limits(min_pairs=3, max_pairs=3))
+    outcome = run_gate(tmp_path, GoldenBoots(base=30.0, head=30.0), Limits(min_pairs=3, max_pairs=3))
     assert outcome.decision.change in (Change.SAME, Change.INCONCLUSIVE)
 
 
 def test_each_boot_leaves_a_cell_of_its_own_and_one_a_workload() -> None:
-    boots = GoldenBoots(base=10.0, head=10.0)
-    lab = EngineLab(boots=boots, sides={"base": {}, "head": {}}, workloads={"chat": CHAT}, bench=BENCH)
+    lab = golden_lab(GoldenBoots(base=10.0, head=10.0))
     cells = lab.measure(Slot(pair=0, side="base", workloads=("chat",)))
     assert [cell.workload for cell in cells] == [BOOT, "chat"]
     assert cells[1].invalid == ()
+
+
+def boots_in(folder: Path) -> int:
+    lines = [line for path in folder.glob("*.jsonl") for line in path.read_bytes().splitlines()]
+    return sum(line.startswith(b'{"boot":') for line in lines)
+
+
+def test_killed_with_sigkill_and_started_again_it_measures_only_what_is_missing(tmp_path: Path) -> None:
+    killed = subprocess.Popen([sys.executable, golden_gate.__file__, str(tmp_path)], cwd=Path.cwd())
+    while boots_in(tmp_path) < 3:
+        with pytest.raises(subprocess.TimeoutExpired):
+            killed.wait(0.02)
+    killed.kill()
+    killed.wait()
+    kept = boots_in(tmp_path)
+    boots = GoldenBoots(base=30.0, head=45.0)
+    outcome = run_gate(tmp_path, boots, Limits(min_pairs=4, max_pairs=4))
+    assert outcome.resumed_boots == kept
+    assert kept + len(boots.booted) == 2 * len(outcome.pairs)
+    assert outcome.decision.change is Change.REGRESSED
+
+
+@dataclass
+class DeadProcess:
+    """Stand for an engine's processes: ``exit_code`` of the server, ``gone`` parts, the log they left."""
+
+    exit_code: int | None = None
+    gone: tuple[int, ...] = ()
+
+    def look(self) -> int | None:
+        return self.exit_code
+
+    def dead_parts(self) -> tuple[int, ...]:
+        return self.gone
+
+    def log_text(self) -> str:
+        return "INFO:     Application startup complete.\n"
+
+    @property
+    def pids(self) -> frozenset[int]:
+        return frozenset()
+
+    def stop(self) -> None:
+        """Nothing is left to stop."""
+
+
+def serving(process: DeadProcess) -> Engine:
+    nobody = Target(base_url="http://127.0.0.1:9/v1", model="golden")
+    return Engine(spec=EngineSpec(name="e", model="golden"), target=nobody, process=process)  # type: ignore[arg-type]
+
+
+def measured_on(engine: Engine) -> tuple[CellResult, ...]:
+    lab = golden_lab(GoldenBoots())
+    lab.boots = lambda _: nullcontext(engine)
+    return lab.measure(Slot(pair=0, side="head", workloads=("chat",)))
+
+
+@pytest.mark.parametrize("process", [DeadProcess(exit_code=-9), DeadProcess(gone=(4711,))])
+def test_an_engine_that_died_while_serving_is_that_cells_failure(process: DeadProcess) -> None:
+    failure = measured_on(serving(process))[1].failure
+    assert failure is not None
+    assert failure.startswith("TOO_MANY_FAILED: ENGINE_DIED")
+
+
+def test_a_server_that_lives_and_refuses_is_not_called_dead() -> None:
+    with pytest.raises(SpecError):
+        measured_on(serving(DeadProcess()))
 
 
 def side(**engine: object) -> SideSpec:

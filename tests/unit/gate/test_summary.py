@@ -85,7 +85,7 @@ def test_stages_that_nobody_tells_are_said_to_be_unknown() -> None:
 def test_metrics_that_do_not_gate_are_folded() -> None:
     text = summary(Change.REGRESSED, SLOWER, PREFILL).markdown()
     folded = text.index("<details>")
-    assert text.index("| prefill_mean |") > folded > text.index("| ttft_p50 |")
+    assert text.index("| inconclusive | chat | prefill_mean |") > folded > text.index("| ttft_p50 |")
 
 
 def test_no_verdict_says_how_many_pairs_are_missing() -> None:

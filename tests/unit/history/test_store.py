@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.history.builders import at, record, series
+from vllm_perf.history import store as store_module
 from vllm_perf.history.index import INDEX_NAME
 from vllm_perf.history.record import SeriesStatus
 from vllm_perf.history.store import Store, StoreError
@@ -167,3 +168,38 @@ def test_a_file_system_without_hard_links_still_refuses_to_replace(
     with pytest.raises(StoreError, match="never changed"):
         Store(tmp_path).save(record())
     assert len(Store(tmp_path).contents().runs) == 1
+
+
+def test_a_fresh_checkout_does_not_read_every_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        Store(tmp_path).save(record(run_id=f"r{number}", created=at(number)))
+    before = Store(tmp_path).contents()
+    for path in tmp_path.glob("*.json"):
+        os.utime(path, ns=(1, 1))
+
+    def refuse(text: str) -> None:
+        raise AssertionError("read again")
+
+    monkeypatch.setattr(store_module, "from_json", refuse)
+    assert Store(tmp_path).contents() == before
+    index = (tmp_path / INDEX_NAME).stat().st_size
+    assert Store(tmp_path).contents() == before
+    assert (tmp_path / INDEX_NAME).stat().st_size == index
+
+
+def test_another_content_of_the_same_size_is_noticed(tmp_path: Path) -> None:
+    path = Store(tmp_path).save(record(run_id="aaaa"))
+    Store(tmp_path).contents()
+    path.write_text(path.read_text().replace("aaaa", "bbbb"))
+    assert [entry.run_id for entry in Store(tmp_path).contents().runs] == ["bbbb"]
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    Store(tmp_path).save(record())
+    (tmp_path / "2026_x.json").symlink_to(tmp_path / "nowhere.json")
+    (tmp_path / "2026_folder.json").mkdir()
+    contents = Store(tmp_path).contents()
+    assert len(contents.runs) == 1
+    assert not contents.warnings

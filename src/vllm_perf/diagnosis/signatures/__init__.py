@@ -5,8 +5,9 @@ from vllm_perf.diagnosis.signatures import device, flags, memory, model, process
 from vllm_perf.diagnosis.signatures.signature import Signature
 
 SIGNATURES: tuple[Signature, ...] = (
-    *flags.SIGNATURES,
+    # Before the flags, whose refused values are a wider net.
     *quantization.SIGNATURES,
+    *flags.SIGNATURES,
     *model.SIGNATURES,
     *memory.SIGNATURES,
     *device.SIGNATURES,

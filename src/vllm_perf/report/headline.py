@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one verdict over a whole run, and the sentence under it: the worst that happened."""
+
+from collections.abc import Mapping, Sequence
+
+from vllm_perf.history.compare import Compared, RunComparison
+from vllm_perf.report.model import Headline
+from vllm_perf.verdict.types import BudgetVerdict, Change, Status
+
+Budgets = Mapping[tuple[str, str], Sequence[BudgetVerdict]]
+
+
+def judge(
+    comparison: RunComparison | None, budgets: Budgets, failures: Mapping[str, str]
+) -> tuple[Headline, str]:
+    """Return the verdict over everything and the one sentence under it; the worst comes first."""
+    outcomes = [one for several in budgets.values() for one in several]
+    over = [one for one in outcomes if one.status is Status.FAIL]
+    undecided = [one for one in outcomes if one.status is Status.NO_VERDICT]
+    change = comparison.change if comparison else None
+    if failures:
+        return (
+            Headline.LAB_BROKEN,
+            f"{_count(len(failures), 'engine')} could not be measured: {', '.join(failures)}",
+        )
+    if comparison is not None and comparison.regressed:
+        return Headline.REGRESSED, "; ".join(_told(one) for one in comparison.regressed[:3])
+    if over:
+        return Headline.OVER_BUDGET, "; ".join(f"{one.metric}: {one.reason}" for one in over[:3])
+    if undecided or change is Change.INCONCLUSIVE:
+        return Headline.UNKNOWN, _undecided(comparison, undecided)
+    if comparison is not None and change in (Change.IMPROVED, Change.SAME):
+        return Headline(change), _count(len(comparison.compared), "series", "series") + " compared"
+    if comparison is not None and comparison.created:
+        return Headline.CREATED, "nothing was stored before; the next run is compared with this one"
+    if outcomes:
+        return Headline.WITHIN_BUDGET, _count(len(outcomes), "budget") + " kept"
+    return Headline.MEASURED, "nothing to compare with, and no budget set"
+
+
+def _told(one: Compared) -> str:
+    ratio = one.comparison.ratio
+    by = f" by {(ratio - 1) * 100:+.1f} %" if ratio is not None else ""
+    return f"{one.key}{by}"
+
+
+def _undecided(comparison: RunComparison | None, budgets: Sequence[BudgetVerdict]) -> str:
+    told = [f"{one.metric}: {one.reason}" for one in budgets]
+    open_ones = [
+        one
+        for one in (comparison.compared if comparison else ())
+        if one.comparison.gating and one.comparison.change is Change.INCONCLUSIVE
+    ]
+    if open_ones:
+        pairs = max((one.comparison.missing_pairs or 0 for one in open_ones), default=0)
+        more = f"; {_count(pairs, 'more pair')} of boots would decide" if pairs else ""
+        told.append(f"{_count(len(open_ones), 'comparison')} undecided{more}")
+    return "; ".join(told[:3])
+
+
+def _count(count: int, word: str, plural: str = "") -> str:
+    return f"{count} {word if count == 1 else plural or word + 's'}"

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers as a person reads them; every renderer uses these, so that they never disagree."""
+
+import math
+
+from vllm_perf.report.gain import Gain
+from vllm_perf.verdict.types import Comparison
+
+NOTHING = "–"
+
+
+def number(value: float | None) -> str:
+    """Return a value with three figures, whole from 100 on; infinity is what a failed request leaves."""
+    if value is None:
+        return NOTHING
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value and abs(value) < 100:
+        digits = max(0, 2 - math.floor(math.log10(abs(value))))
+        return f"{value:.{min(digits, 4)}f}"
+    return f"{value:,.0f}"
+
+
+def share(value: float | None) -> str:
+    """Return a share as a percentage."""
+    return NOTHING if value is None else f"{value * 100:.0f} %"
+
+
+def allowed(value: float | None) -> str:
+    """Return an allowed change or a floor, to a tenth of a percent."""
+    return NOTHING if value is None else f"{value * 100:.1f} %"
+
+
+def change(ratio: float | None) -> str:
+    """Return a ratio as a signed change: 1.05 is ``+5.0 %``."""
+    if ratio is None:
+        return NOTHING
+    percent = (ratio - 1) * 100
+    return f"{percent:+.0f} %" if abs(percent) >= 100 else f"{percent:+.1f} %"
+
+
+def interval(one: Comparison) -> str:
+    """Return a comparison's interval, or nothing."""
+    if one.low is None or one.high is None:
+        return ""
+    return f"{change(one.low)} … {change(one.high)}"
+
+
+def gain(one: Gain | None) -> str:
+    """Return a gain as ``3.8×``."""
+    return NOTHING if one is None else f"{number(one.value)}×"
+
+
+def gain_interval(one: Gain | None) -> str:
+    """Return a gain's interval, or nothing."""
+    if one is None or one.low is None or one.high is None:
+        return ""
+    return f"{number(one.low)}–{number(one.high)}"
+
+
+def before_after(one: Comparison) -> str:
+    """Return both values with their unit."""
+    return f"{number(one.base)} → {number(one.head)} {one.unit}".strip()
