@@ -18,13 +18,9 @@ class ArrivalSpec(SpecModel):
     ``closed`` keeps ``concurrency`` requests in flight; the open kinds follow an absolute schedule of
     ``rate_per_s``. ``burstiness`` is the shape of the gamma distribution (1 is Poisson). ``ramp`` goes
     linearly from ``rate_per_s`` to ``end_rate_per_s``. ``ramp_s`` spreads the starts of a closed loop.
-<<<<<<< HEAD
-    ``rate_share`` asks for that share of a measured capacity instead of an absolute rate.
-    ``max_rate_per_s`` keeps the starts of a closed loop at least that far apart (a channel's rate limit).
-=======
     ``rate_share`` asks for that share of the request throughput measured under workload ``capacity_from``
     on the same engine, instead of an absolute rate.
->>>>>>> main
+    ``max_rate_per_s`` keeps the starts of a closed loop at least that far apart (a channel's rate limit).
     """
 
     kind: ArrivalKind = "closed"
