@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
 from vllm_perf.diagnosis.answer import Hints
 from vllm_perf.diagnosis.connection import classify_exception
@@ -15,7 +16,13 @@ from vllm_perf.load.answer import Classify
 from vllm_perf.load.plan import Target
 from vllm_perf.spec.category import Category
 
-Failure = tuple[Category, str]
+
+class Failure(NamedTuple):
+    """Why a request failed without an answer: its category, what was seen, what to do."""
+
+    category: Category
+    detail: str
+    remedy: str | None = None
 
 
 class ProxyError(OSError):
@@ -33,7 +40,7 @@ class NoAnswer(ConnectionResetError):
 def malformed_key(target: Target) -> Failure | None:
     """Return a failure for a key that no header may hold; its text shows no part of the key."""
     problem = key_problem(target.api_key) if target.api_key else None
-    return (Category.KEY_MALFORMED, f"nothing was sent: {problem}") if problem else None
+    return Failure(Category.KEY_MALFORMED, f"nothing was sent: {problem}") if problem else None
 
 
 def way_failure(error: BaseException, target: Target, url: str) -> Failure:
@@ -42,9 +49,9 @@ def way_failure(error: BaseException, target: Target, url: str) -> Failure:
     if target.proxy and (isinstance(error, ProxyError) or not isinstance(error, ConnectTimeout | NoAnswer)):
         hop = parse_address(target.proxy, what="proxy").netloc
         if not _is_tls_failure(error):
-            return Category.LOCAL_PROXY_FAILED, redact(f"the proxy {hop} failed: {error}", secrets)
+            return Failure(Category.LOCAL_PROXY_FAILED, redact(f"the proxy {hop} failed: {error}", secrets))
     found = classify_exception(error, url=url, env={}, key=target.api_key)
-    return found.category, f"{found.cause}: {found.evidence}"
+    return Failure(found.category, f"{found.cause}: {found.evidence}", found.remedy)
 
 
 def answer_classifier(target: Target, url: str) -> Classify:

@@ -81,7 +81,7 @@ def read_exchange(exchange: Exchange, context: Context) -> Iterator[None]:
     try:
         result = yield from _result(exchange, context)
     except FramingError as error:
-        result = _failure((Category.MALFORMED_STREAM, f"the answer is no HTTP: {error}"), exchange)
+        result = _failure(Failure(Category.MALFORMED_STREAM, f"the answer is no HTTP: {error}"), exchange)
     exchange.sample = _sample(exchange, result)
     exchange.forget()
 
@@ -120,16 +120,22 @@ def _result(exchange: Exchange, context: Context) -> Generator[None, None, Strea
 def _silence(exchange: Exchange, context: Context) -> Failure:
     """Say that no status line came: in time, or before the connection closed."""
     if exchange.end is BodyEnd.TIMEOUT:
-        return Category.TIMEOUT, f"no answer within {context.request_timeout_s:g} s"
+        return Failure(Category.TIMEOUT, f"no answer within {context.request_timeout_s:g} s")
     if exchange.end is BodyEnd.CANCELLED:
-        return Category.CANCELLED, "cancelled by the client before any answer"
+        return Failure(Category.CANCELLED, "cancelled by the client before any answer")
     how = "reset" if exchange.end is BodyEnd.RESET else "closed"
     return way_failure(NoAnswer(f"the connection was {how} before any answer"), context.target, context.url)
 
 
 def _failure(failure: Failure, exchange: Exchange) -> StreamResult:
     status = exchange.framing.status or None
-    return StreamResult(outcome=failure[0], status=status, detail=failure[1], end_ns=exchange.end_ns)
+    return StreamResult(
+        outcome=failure.category,
+        status=status,
+        detail=failure.detail,
+        remedy=failure.remedy,
+        end_ns=exchange.end_ns,
+    )
 
 
 def _sample(exchange: Exchange, result: StreamResult) -> RequestSample:

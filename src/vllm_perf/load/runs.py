@@ -59,8 +59,9 @@ def nothing_sent(plan: LoadPlan, failure: Failure, wall_started_s: float) -> Run
             prompt_id=request.prompt_id,
             scheduled_ns=now_ns,
             end_ns=now_ns,
-            outcome=failure[0],
-            detail=failure[1],
+            outcome=failure.category,
+            detail=failure.detail,
+            remedy=failure.remedy,
         )
         for place, request in enumerate(plan.requests)
     ]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
+from vllm_perf.load.failures import Failure
 from vllm_perf.load.generator import run_load
 from vllm_perf.load.loop import Progress
 from vllm_perf.load.plan import LoadPlan, PlannedRequest
@@ -164,7 +165,7 @@ def _outcome(worker: "subprocess.Popen[bytes]", shard: Shard) -> Run:
     if isinstance(found, Run):
         return found
     detail = f"the load's worker process died with exit code {worker.wait()}"
-    return nothing_sent(shard.plan, (Category.UNKNOWN, detail), time.time())
+    return nothing_sent(shard.plan, Failure(Category.UNKNOWN, detail), time.time())
 
 
 def _stop(worker: "subprocess.Popen[bytes]") -> None:
