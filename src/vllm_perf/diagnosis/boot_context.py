@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vllm_perf.diagnosis.logtext import Line
+from vllm_perf.diagnosis.redact import looks_secret
 
 _VERSION = re.compile(
     r"(?:\bversion |LLM engine \(v|\bvLLM(?: API server)? version[: ]+)(?P<version>\d+\.\d+(?:\.\w+)*)"
@@ -38,6 +39,7 @@ class BootContext:
     exit_code: int | None = None
     own_pids: frozenset[int] = frozenset()
     known_flags: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
     @property
     def utilization(self) -> float | None:
@@ -58,9 +60,11 @@ def read_context(
 ) -> BootContext:
     """Collect the context; the command line outweighs the log."""
     texts = [line.text for line in lines]
+    asked = {**_asked_in_log(texts), **read_argv(argv)}
     return BootContext(
         version=vllm_version or _first_text(_VERSION, texts, "version"),
-        asked={**_asked_in_log(texts), **read_argv(argv)},
+        asked=asked,
+        secrets=_secrets(asked),
         weights_gib=_first_number(_WEIGHTS, texts, "gib"),
         available_kv_gib=_first_number(_AVAILABLE, texts, "gib"),
         total_gib=_first_number(_ON_DEVICE, texts, "total") or _first_number(_TOTAL, texts, "total"),
@@ -103,6 +107,12 @@ def _asked_in_log(texts: Sequence[str]) -> dict[str, str]:
         if namespace:
             return {name: value.strip("'\"") for name, value in _NAMESPACE_ITEM.findall(namespace["body"])}
     return {}
+
+
+def _secrets(asked: Mapping[str, str]) -> tuple[str, ...]:
+    # The log repeats a list ("['key']"), the command line has the key itself.
+    values = [value for name, value in asked.items() if looks_secret(name)]
+    return tuple(part for value in values for part in (re.findall(r"'([^']+)'", value) or [value]))
 
 
 def _prefix_caching(texts: Sequence[str]) -> bool | None:

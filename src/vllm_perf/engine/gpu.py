@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.errors import LabError
-from vllm_perf.engine.nvml import Gpu, GpuProcess, NoNvml, Nvml, open_nvml
+from vllm_perf.engine.nvml import MPS_SERVER, Gpu, GpuProcess, NoNvml, Nvml, open_nvml
 from vllm_perf.spec.category import Category
 
 # A CUDA context that is going away leaves this much behind for a moment; a model never is this small.
@@ -99,7 +99,9 @@ def wait_memory_back(
 ) -> None:
     """Return once every GPU is back at its baseline (``GpuSet.memory_used_mib`` before the first boot).
 
-    Without NVML this returns at once. ``own_pids`` are the stopped engine's: named as ours if they linger.
+    A stranger's process that held memory before the first boot is not waited for as memory, but as a process:
+    no verdict could come of a shared GPU. Without NVML this returns at once. ``own_pids`` are the stopped
+    engine's: named as ours if they linger.
 
     Raises:
         GpuBusy: memory is still held after ``timeout_s``; the message names each holder.
@@ -107,32 +109,41 @@ def wait_memory_back(
     how = waiting or Waiting()
     deadline = how.clock() + timeout_s
     while True:
-        held = _over_baseline(gpus, baseline_mib, how.slack_mib)
-        if not held:
+        taken = _taken(gpus, baseline_mib, own_pids, how.slack_mib)
+        if not taken:
             return
         if how.clock() >= deadline:
-            raise _busy(gpus, held, own_pids, timeout_s)
+            processes = tuple(process for _, holders in taken for process in holders)
+            evidence = f"{'; '.join(sentence for sentence, _ in taken)} (waited {timeout_s:g} s)"
+            raise GpuBusy(evidence, processes, own_pids)
         how.pause(how.poll_s)
 
 
-def _over_baseline(gpus: GpuSet, baseline_mib: Mapping[str, int], slack_mib: int) -> dict[str, int]:
+def _taken(
+    gpus: GpuSet, baseline_mib: Mapping[str, int], own_pids: Collection[int], slack_mib: int
+) -> list[tuple[str, tuple[GpuProcess, ...]]]:
+    """Return, for each GPU that is not free, a sentence and the processes that hold it."""
     used = gpus.memory_used_mib()
-    over = {uuid: mib - baseline_mib.get(uuid, 0) for uuid, mib in used.items()}
-    return {uuid: mib for uuid, mib in over.items() if mib > slack_mib}
-
-
-def _busy(gpus: GpuSet, held: dict[str, int], own_pids: Collection[int], timeout_s: float) -> GpuBusy:
-    sentences: list[str] = []
-    culprits: list[GpuProcess] = []
+    taken = []
     for gpu in gpus.gpus:
-        if gpu.uuid in held and gpus.nvml is not None:
-            processes = gpus.nvml.processes(gpu)
-            culprits += processes
-            holders = _holders(processes, own_pids)
-            sentences.append(
-                f"GPU {gpu.index} ({gpu.name}) still holds {held[gpu.uuid]} MiB more than before: {holders}"
+        processes = gpus.nvml.processes(gpu) if gpus.nvml is not None else ()
+        over = used.get(gpu.uuid, 0) - baseline_mib.get(gpu.uuid, 0)
+        strangers = tuple(item for item in _foreign(processes, own_pids) if _is_large(item, slack_mib))
+        name = f"GPU {gpu.index} ({gpu.name})"
+        if over > slack_mib:
+            taken.append(
+                (
+                    f"{name} still holds {over} MiB more than before: {_holders(processes, own_pids)}",
+                    processes,
+                )
             )
-    return GpuBusy(f"{'; '.join(sentences)} (waited {timeout_s:g} s)", tuple(culprits), own_pids)
+        elif strangers:
+            taken.append((f"{name} is in use: {_holders(strangers, own_pids)}", strangers))
+    return taken
+
+
+def _is_large(process: GpuProcess, slack_mib: int) -> bool:
+    return process.memory_mib is None or process.memory_mib > slack_mib
 
 
 def _holders(processes: tuple[GpuProcess, ...], own_pids: Collection[int]) -> str:
@@ -144,7 +155,11 @@ def _holders(processes: tuple[GpuProcess, ...], own_pids: Collection[int]) -> st
 
 
 def _foreign(processes: tuple[GpuProcess, ...], own_pids: Collection[int]) -> tuple[GpuProcess, ...]:
-    return tuple(item for item in processes if item.kind == "compute" and item.pid not in own_pids)
+    return tuple(
+        item
+        for item in processes
+        if item.kind == "compute" and item.pid not in own_pids and not item.name.startswith(MPS_SERVER)
+    )
 
 
 def _without_selection(nvml: Nvml, whole: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

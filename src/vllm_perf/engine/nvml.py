@@ -12,6 +12,8 @@ import psutil
 import pynvml
 
 MIB = 1024 * 1024
+# Its own process is on every GPU that is shared through MPS; what uses it is listed beside it.
+MPS_SERVER = "nvidia-cuda-mps"
 ProcessKind = Literal["compute", "graphics"]
 T = TypeVar("T")
 

@@ -10,14 +10,13 @@ from types import TracebackType
 from typing import Any
 
 from vllm_perf.engine.gpu import GpuSet
-from vllm_perf.engine.nvml import Gpu, GpuProcess, GpuReading
+from vllm_perf.engine.nvml import MPS_SERVER, Gpu, GpuProcess, GpuReading
 from vllm_perf.engine.telemetry_summary import GpuWindow, Spread, TelemetrySummary
 from vllm_perf.engine.throttle import POWER_CAP, decode
 
 INTERVAL_S = 0.1
 # Listing processes costs the driver more than reading clocks; nobody starts and stops within a second unseen.
 PROCESSES_EVERY = 10
-MPS_SERVER = "nvidia-cuda-mps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

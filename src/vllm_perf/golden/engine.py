@@ -27,6 +27,7 @@ class Engine:
         self.cache = PrefixCache(options.block_size, options.cache_blocks)
         self.noise = NoiseSource(noise)
         self._queue: deque[Play] = deque()
+        self._cold_ns = round(options.cold_ms * NS_PER_MS)
 
     def submit(self, job: Job, connection: Connection) -> None:
         """Take a job; its answer goes to ``connection``."""
@@ -46,6 +47,11 @@ class Engine:
         while self._queue and self.counters.running < self.options.max_num_seqs:
             self._queue.popleft().start(time.perf_counter_ns())
         self.counters.waiting = len(self._queue)
+
+    def take_cold_ns(self) -> int:
+        """Return what the first request after the boot waits longer than all others."""
+        cold_ns, self._cold_ns = self._cold_ns, 0
+        return cold_ns
 
     def withdraw(self, play: "Play") -> None:
         """Take a job out of the queue again."""
@@ -94,7 +100,7 @@ class Play:
         engine.records.peak_in_flight = max(engine.records.peak_in_flight, counters.running)
         self._plan = Plan(job, engine.noise, len(job.prompt) - cached)
         self._writer = ChunkWriter(job, int(time.time()), cached)
-        self._due_ns = now_ns + self._plan.first_ns
+        self._due_ns = now_ns + self._plan.first_ns + engine.take_cold_ns()
         if not job.stream:
             rest = sum(self._plan.gap_ns(1) for _ in range(job.output_tokens - 1))
             engine.reactor.call_at(round(self._due_ns + rest), self._whole)

@@ -62,7 +62,10 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """The server around the answers; ``max_num_seqs`` requests run at once, the others queue."""
+    """The server around the answers.
+
+    ``max_num_seqs`` requests run at once, the others queue. ``cold_ms`` is added to the first one's TTFT.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -74,6 +77,7 @@ class ServerOptions:
     cache_blocks: int = 65_536
     prefix_caching: bool = True
     per_request_metrics: bool = False
+    cold_ms: float = 0.0
     cert_file: str | None = None
     key_file: str | None = None
 

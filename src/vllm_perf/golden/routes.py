@@ -30,13 +30,13 @@ Plain = tuple[int, bytes, str]
 
 
 class Router:
-    """Answer requests with one engine's help."""
+    """Answer requests with one engine's help; ``number`` counts them."""
 
     def __init__(self, engine: Engine, profile: Profile) -> None:
         """Use ``profile`` where a request does not ask for another."""
         self._engine, self._profile = engine, profile
         self._tokenizer = Tokenizer()
-        self._number = 0
+        self.number = 0
         self._born_s = int(time.time())
         self._routes: dict[tuple[str, str], Callable[[Request], Plain]] = {
             ("GET", "/health"): self._health,
@@ -54,7 +54,7 @@ class Router:
 
     def handle(self, connection: Connection, request: Request) -> None:
         """Answer ``request``, now or over time."""
-        self._number += 1
+        self.number += 1
         try:
             self._dispatch(connection, *_split_wishes(request))
         except JobError as error:
@@ -71,7 +71,7 @@ class Router:
         elif not self._allowed(request):
             self._answer(connection, 401, UNAUTHORIZED)
         elif request.path in GENERATION and request.method == "POST":
-            job = read_job(request, self._engine.options, self._tokenizer, profile, self._number)
+            job = read_job(request, self._engine.options, self._tokenizer, profile, self.number)
             self._engine.submit(job, connection)
         else:
             self._answer(connection, *self._plain(request))
@@ -92,7 +92,7 @@ class Router:
         return fault if applies[fault.scope] else None
 
     def _id(self, request: Request) -> str:
-        return request.headers.get("x-request-id") or f"golden-{self._number}"
+        return request.headers.get("x-request-id") or f"golden-{self.number}"
 
     def _allowed(self, request: Request) -> bool:
         key = self._engine.options.api_key

@@ -103,6 +103,11 @@ class GoldenServer:
         """Return the counters that ``/metrics`` shows."""
         return self._engine.counters
 
+    @property
+    def requests_seen(self) -> int:
+        """Return how many requests came, of any kind."""
+        return self._router.number
+
     def record(self, request_id: str) -> Record:
         """Return the record of one ``X-Request-Id``.
 

@@ -7,6 +7,7 @@ so their differences add up, which medians' would not.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vllm_perf.history.record import RunRecord, SeriesKey
@@ -50,11 +51,16 @@ class Attribution:
         """Return what moved, with numbers."""
         if self.unknown is not None:
             return f"not known: {self.unknown}"
-        told = ", ".join(
-            f"{stage.name} {stage.base_ms:.3g} → {stage.head_ms:.3g} ms ({stage.delta_ms:+.3g})"
-            for stage in self.stages
-        )
-        return f"{' and '.join(self.moved) or 'nothing in particular'}: {told}"
+        moved, rest = self.moved, [stage for stage in self.stages if stage.name not in self.moved]
+        told = _told(stage for stage in self.stages if stage.name in moved) or "nothing in particular"
+        return f"{told}; not: {_told(rest)}" if rest else told
+
+
+def _told(stages: Iterable[Stage]) -> str:
+    return ", ".join(
+        f"{stage.name} {stage.base_ms:.3g} → {stage.head_ms:.3g} ms ({stage.delta_ms:+.3g})"
+        for stage in stages
+    )
 
 
 def attribute(key: SeriesKey, base: RunRecord, head: RunRecord) -> Attribution:

@@ -49,21 +49,27 @@ class NoBaseline:
 class BaselineSet:
     """The answer for a whole run.
 
-    ``vanished`` are series that recent good runs have and this one lacks. ``created``: nothing was stored
-    before, so that this run makes the baseline, which is no failure.
+    ``unmeasured`` are series of this run that have no value, ``vanished`` series that recent good runs have
+    and this one lacks. ``created``: nothing was stored before, so that this run makes the baseline, which is
+    no failure.
     """
 
     found: dict[SeriesKey, Baseline]
     missing: dict[SeriesKey, NoBaseline]
+    unmeasured: frozenset[SeriesKey] = frozenset()
     vanished: tuple[SeriesKey, ...] = ()
     created: bool = False
 
     @property
     def partnerless(self) -> tuple[str, ...]:
-        """Return one sentence for each series without a partner, on either side."""
+        """Return one sentence for each series without a partner, on either side.
+
+        A metric that has no value here and never had one (no SLO, no ``/metrics``) needs no partner.
+        """
         if self.created:
             return ()
-        lines = [f"{item.key}: {item.reason}" for item in self.missing.values()]
+        alone = [item for item in self.missing.values() if item.key not in self.unmeasured]
+        lines = [f"{item.key}: {item.reason}" for item in alone]
         return (*lines, *(f"{key}: in the baseline, not in this run" for key in self.vanished))
 
 
@@ -100,6 +106,7 @@ def find_baselines(
     return BaselineSet(
         found=found,
         missing={item.key: item for item in answers if isinstance(item, NoBaseline)},
+        unmeasured=frozenset(series.key for series in record.series if series.value is None),
         vanished=_vanished(search, policy),
         created=not others,
     )

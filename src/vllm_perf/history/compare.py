@@ -18,7 +18,11 @@ from vllm_perf.verdict.comparison import compare_sides, overall
 from vllm_perf.verdict.noise import NoiseBook
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.types import Change, Comparison
+from vllm_perf.verdict.work import WorkKind
 
+# Other engine arguments may change what is cached and preempted; the work asked for stays the same, and
+# how much slower it gets is the very question.
+ARGUMENTS_MAY_CHANGE = frozenset({WorkKind.CACHE_HITS, WorkKind.PREEMPTIONS})
 Load = Callable[[RunEntry], RunRecord]
 
 
@@ -107,7 +111,10 @@ def _compare_cell(
 ) -> dict[SeriesKey, Compared]:
     first = next(iter(members)).key
     sides = [side_of(record, first.engine, first.workload) for record in (base, head)]
-    known = {one.metric: one for one in compare_sides(sides[:1], sides[1:], rules.of(head, first))}
+    policy = rules.of(head, first)
+    if _arguments(base, first) != _arguments(head, first):
+        policy = replace(policy, expected_differences=policy.expected_differences | ARGUMENTS_MAY_CHANGE)
+    known = {one.metric: one for one in compare_sides(sides[:1], sides[1:], policy)}
     return {
         member.key: Compared(
             key=member.key,
@@ -117,6 +124,10 @@ def _compare_cell(
         )
         for member in members
     }
+
+
+def _arguments(record: RunRecord, key: SeriesKey) -> Mapping[str, object]:
+    return record.cell_of(key).environment.software.engine_args
 
 
 def _comparison(head: Series, base: Series, known: Mapping[str, Comparison]) -> Comparison:

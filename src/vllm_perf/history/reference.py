@@ -79,3 +79,17 @@ def is_named(run: RunEntry, ref: str) -> bool:
     return ref in (run.file, run.file.removesuffix(".json")) or (
         len(ref) >= SHORTEST_ID and run.run_id.startswith(ref)
     )
+
+
+def load_named(store: Store, ref: str, directory: Path) -> RunRecord:
+    """Return the whole run that ``ref`` names: of a commit the last one with a good series, else the last.
+
+    Raises:
+        StoreError: it names nothing, or cannot be read.
+    """
+    where = search_for(store, ref, directory=directory, suite=Suite())
+    ordered = [run for run, note in where.lineage.ordered(where.runs) if note is None]
+    if not ordered:
+        raise StoreError(f"nothing was measured at {ref}")
+    chosen = next((run for run in ordered if run.good_keys()), ordered[0])
+    return where.load(store, chosen)

@@ -4,6 +4,7 @@
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from vllm_perf.history.versions import Versions
 from vllm_perf.load.sample import Run
 from vllm_perf.metrics.catalogue import measure, value_of
 from vllm_perf.metrics.latency import request_times_ms
-from vllm_perf.metrics.measurement import MetricUnavailable
+from vllm_perf.metrics.measurement import Measurement, MetricUnavailable
 from vllm_perf.metrics.table import METRICS, Metric
 from vllm_perf.spec.workload import WorkloadSpec
 
@@ -165,21 +166,23 @@ NO_WORKLOAD = WorkloadSpec.model_validate({"name": "-", "prompt": {"kind": "uniq
 
 def series(
     engine: str, runs: Sequence[Run], workload: WorkloadSpec, invalid: Sequence[str]
-) -> tuple[Series, ...]:
-    """Return every metric of the catalogue as a series; an unavailable one keeps its reason."""
-    return tuple(_one_series(engine, metric, runs, workload, invalid) for metric in METRICS)
+) -> tuple[tuple[Series, ...], dict[str, str]]:
+    """Return every metric of the catalogue that has a value as a series, and why each other one has none."""
+    found: list[Series] = []
+    unavailable: dict[str, str] = {}
+    for metric in METRICS:
+        taken = measure(metric, runs, workload)
+        if taken.value is None:
+            unavailable[metric.name] = taken.unavailable or "no value"
+        else:
+            found.append(_one_series(engine, metric, taken, runs, workload))
+    status = SeriesStatus.INVALID if invalid else SeriesStatus.OK
+    return tuple(replace(one, status=status, reasons=tuple(invalid)) for one in found), unavailable
 
 
 def _one_series(
-    engine: str, metric: Metric, runs: Sequence[Run], workload: WorkloadSpec, invalid: Sequence[str]
+    engine: str, metric: Metric, taken: Measurement, runs: Sequence[Run], workload: WorkloadSpec
 ) -> Series:
-    taken = measure(metric, runs, workload)
-    status = SeriesStatus.OK
-    reasons: tuple[str, ...] = ()
-    if taken.value is None:
-        status, reasons = SeriesStatus.FAILED, (taken.unavailable or "no value",)
-    elif invalid:
-        status, reasons = SeriesStatus.INVALID, tuple(invalid)
     per_request = metric.kind == "time" and metric.of is not None
     return Series(
         engine=engine,
@@ -193,13 +196,9 @@ def _one_series(
         sent=taken.sent,
         ok=taken.ok,
         failed=taken.failed,
-        status=status,
-        reasons=reasons,
         gating=metric.gating,
         replicates=tuple(_try(metric, run, workload) for run in runs),
-        samples=tuple(_per_request(metric, run) for run in runs)
-        if per_request and taken.value is not None
-        else (),
+        samples=tuple(_per_request(metric, run) for run in runs) if per_request else (),
     )
 
 

@@ -71,11 +71,13 @@ def measure_cell(
     invalid = tuple(str(reason) for reason in check_runs(runs, workload, known))
     where = describe.environment(engine, workload, runs, bench.hardware, bench.suite)
     flat = describe.flat(window.to_json())
+    series, unavailable = describe.series(engine.name, runs, workload, invalid)
     return CellResult(
         engine=engine.name,
         workload=workload.name,
         cell=describe.cell(engine, workload.name, where, runs, flat),
-        series=describe.series(engine.name, runs, workload, invalid),
+        series=series,
+        unavailable=unavailable,
         invalid=invalid,
         warnings=_warnings(engine, runs),
         floor_ms=floor_ms,

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter
 
 from vllm_perf.history.record import Cell, Series
 from vllm_perf.metrics.measurement import Measurement
+from vllm_perf.metrics.table import BY_NAME
 
 BOOT = "boot"
 
@@ -15,6 +16,7 @@ BOOT = "boot"
 class CellResult:
     """One engine under one workload. ``invalid`` are sentences; ``warnings`` are worth a line, no more.
 
+    ``unavailable`` says of each metric without a value why it has none.
     ``floor_ms`` is what the client itself adds to TTFT at this concurrency (``None``: not measured).
     ``failure`` is the paragraph of a lab failure: then there are no series.
     """
@@ -27,7 +29,7 @@ class CellResult:
     warnings: tuple[str, ...] = ()
     floor_ms: float | None = None
     failure: str | None = None
-    extra: dict[str, str] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
 
     def find(self, metric: str) -> Series | None:
         """Return one metric's series, or ``None``."""
@@ -36,7 +38,15 @@ class CellResult:
     def measurement(self, metric: str) -> Measurement | None:
         """Return one metric as a measurement: its repetitions' values are the samples."""
         one = self.find(metric)
-        return None if one is None else as_measurement(one)
+        if one is not None:
+            return as_measurement(one)
+        known = BY_NAME.get(metric)
+        if known is None:
+            return None
+        reason = self.unavailable.get(metric, "not measured")
+        return Measurement(
+            metric=metric, unit=known.unit, direction=known.direction, value=None, unavailable=reason
+        )
 
 
 def as_measurement(series: Series) -> Measurement:

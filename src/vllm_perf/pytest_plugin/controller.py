@@ -93,7 +93,7 @@ class Controller:
         self.ending = finish(self, interrupted=interrupted)
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = self.exit_code(int(exitstatus))
-        if not self.ending.keep_cells:
+        if not interrupted:
             shutil.rmtree(cell_folder(self.config.work_dir, self.pytest_config), ignore_errors=True)
 
     def exit_code(self, otherwise: int) -> int:

@@ -9,58 +9,76 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vllm_perf.history.benchmark_rows import benchmark_rows
+from vllm_perf.history.compare import RunComparison
 from vllm_perf.history.git import describe_suite
 from vllm_perf.history.record import RunRecord
 from vllm_perf.history.store import Store
+from vllm_perf.lab.machine import detect_machine
 from vllm_perf.lab.result import BOOT, CellResult
+from vllm_perf.pytest_plugin import summary
 from vllm_perf.pytest_plugin.bridge import append_rows
+from vllm_perf.pytest_plugin.budgets import BudgetBook
 from vllm_perf.pytest_plugin.cells import CellFolder
+from vllm_perf.pytest_plugin.comparisons import Comparisons
 from vllm_perf.pytest_plugin.ending import Outcome, make_record
+from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.plan import Plan
-from vllm_perf.pytest_plugin.summary import show_summary
 from vllm_perf.pytest_plugin.workers import cell_folder
+from vllm_perf.report.model import Report
 
 if TYPE_CHECKING:
     from vllm_perf.pytest_plugin.controller import Controller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What was kept of a session: ``record`` is ``None`` where nothing could be measured."""
+
+    record: RunRecord | None = None
+    path: Path | None = None
+    comparison: RunComparison | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What a finished session has to show. ``keep_cells``: it was cut short and may be resumed."""
+    """What a finished session has to show; ``written`` are the report files that were asked for."""
 
     plan: Plan
     results: tuple[CellResult, ...]
-    outcomes: tuple[Outcome, ...]
-    record: RunRecord | None
-    path: Path | None
-    keep_cells: bool
+    recorded: Recorded
+    report: Report
+    written: tuple[Path, ...]
 
     def show(self, reporter: pytest.TerminalReporter) -> None:
         """Write the summary into pytest's terminal."""
-        show_summary(self, reporter)
+        summary.show_summary(self, reporter)
 
 
 def finish(controller: "Controller", *, interrupted: bool) -> Ending:
     """Record the session and put its rows before pytest-benchmark."""
-    folder = CellFolder(cell_folder(controller.config.work_dir, controller.pytest_config))
-    results = collect_results(controller.plan, folder)
+    config, plan = controller.config, controller.plan
+    results = collect_results(plan, CellFolder(cell_folder(config.work_dir, controller.pytest_config)))
     outcomes = tuple(controller.outcomes.values())
-    record = path = None
-    if any(result.cell is not None for result in results):
-        suite = describe_suite(controller.config.root)
-        record = make_record(results, outcomes, controller.config, suite, complete=not interrupted)
-        path = Store(controller.config.history_dir).save(record)
+    recorded = _record(config, results, outcomes, complete=not interrupted)
+    if recorded.record is not None:
         tested = {outcome["metric"] for outcome in outcomes}
-        rows = [row for row in benchmark_rows(record) if row["params"]["metric"] in tested]
+        rows = [row for row in benchmark_rows(recorded.record) if row["params"]["metric"] in tested]
         append_rows(controller.pytest_config, rows)
-    return Ending(
-        plan=controller.plan,
-        results=results,
-        outcomes=outcomes,
-        record=record,
-        path=path,
-        keep_cells=interrupted,
-    )
+    report = summary.make_report(plan, results, recorded, BudgetBook.choose(plan, detect_machine()))
+    written = summary.write_reports(report, config.markdown, config.html)
+    return Ending(plan=plan, results=results, recorded=recorded, report=report, written=written)
+
+
+def _record(
+    config: PerfConfig, results: Sequence[CellResult], outcomes: Sequence[Outcome], *, complete: bool
+) -> Recorded:
+    if all(result.cell is None for result in results):
+        return Recorded()
+    suite = describe_suite(config.root)
+    record = make_record(results, outcomes, config, suite, complete=complete)
+    # Compared before it is saved: a run is never among its own baselines.
+    comparison = Comparisons(config=config, suite=suite).compare(record) if config.compare else None
+    return Recorded(record=record, path=Store(config.history_dir).save(record), comparison=comparison)
 
 
 def collect_results(plan: Plan, folder: CellFolder) -> tuple[CellResult, ...]:

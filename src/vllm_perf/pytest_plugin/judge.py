@@ -146,13 +146,16 @@ class Judge:
         if outcome is None or outcome.created:
             return {}
         fail_on = self.session.config.fail_on
-        change = outcome.comparison.change if outcome.comparison else None
-        if change is Change.REGRESSED and fail_on != "never":
+        if outcome.comparison is None:
+            if fail_on == "inconclusive":
+                self._end(NoVerdict, outcome.explanation, result)
+            return {"change": "no baseline"}
+        change = outcome.comparison.change
+        if change is Change.REGRESSED and outcome.comparison.gating and fail_on != "never":
             self._end(BudgetFailed, outcome.explanation, result, change=str(change))
-        strict = fail_on == "inconclusive"
-        if strict and (change is Change.INCONCLUSIVE or change is None):
+        if change is Change.INCONCLUSIVE and outcome.comparison.gating and fail_on == "inconclusive":
             self._end(NoVerdict, outcome.explanation, result, change=str(change))
-        return {"change": str(change) if change else "no baseline"}
+        return {"change": str(change)}
 
     def _pass(self, result: CellResult, **more: str) -> None:
         self._note("passed", "", result, **more)

@@ -6,7 +6,7 @@ import math
 from vllm_perf.verdict.types import Comparison
 
 HALF = 9
-LINE, INTERVAL, ESTIMATE, LIMIT, CENTRE = "·", "━", "●", "┊", "│"
+LINE, INTERVAL, ESTIMATE, LIMIT, CROSSED, CENTRE = "·", "━", "●", "┊", "╋", "│"
 BEYOND_LEFT, BEYOND_RIGHT = "◂", "▸"
 
 
@@ -41,7 +41,7 @@ def bar(one: Comparison, direction: str) -> str:
         return "".join(cells)
     low, middle, high = (_place(value, scale_of(one)) for value in logs)
     for place in range(low, high + 1):
-        cells[HALF + place] = INTERVAL
+        cells[HALF + place] = CROSSED if cells[HALF + place] == LIMIT else INTERVAL
     cells[HALF + middle] = ESTIMATE
     if abs(logs[1]) > scale_of(one):
         cells[HALF + middle] = BEYOND_RIGHT if logs[1] > 0 else BEYOND_LEFT

@@ -2,6 +2,7 @@
 """The ladder: what each rung measured, and what it gained over the one before and over the first."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from vllm_perf.history.record import Cell, RunRecord, Series, SeriesKey, SeriesStatus
 from vllm_perf.report.gain import gain
@@ -49,7 +50,7 @@ def _rows(
     )
 
 
-def _rung(engine: str, cell: Cell | None) -> dict[str, str]:
+def _rung(engine: str, cell: Cell | None) -> dict[str, Any]:
     if cell is None:
         return {"engine": engine, "title": engine}
     flags = " ".join(_flag(name, value) for name, value in cell.facts.own_flags.items())
@@ -62,7 +63,7 @@ def _flag(name: str, value: object) -> str:
     return f"--{name} {value}"
 
 
-def _numbers(record: RunRecord, engine: str, workload: str) -> dict[str, float | None]:
+def _numbers(record: RunRecord, engine: str, workload: str) -> dict[str, Any]:
     names = {
         "ttft_mean_ms": "ttft_mean",
         "ttft_p50_ms": "ttft_p50",

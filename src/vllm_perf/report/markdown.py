@@ -73,13 +73,13 @@ def comparison_table(rows: Iterable[ComparisonRow]) -> str:
         one = row.comparison
         told = f" ({words.interval(one)})" if words.interval(one) else f" ({escape(one.reason)})"
         cells = (
-            f"{CHANGE_MARKS[one.change]} {one.change}",
+            f"{CHANGE_MARKS[one.change]} {words.verdict(one)}",
             f"**{escape(one.metric)}** {escape(row.engine)} / {escape(row.workload)}",
             escape(words.before_after(one)),
             f"{words.change(one.ratio)}{told}",
             f"`{bar(one, row.direction)}`",
-            words.allowed(one.allowed),
-            words.allowed(one.floor) if one.floor is not None else "not learnt",
+            words.allowed_change(one),
+            words.floor(one),
         )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

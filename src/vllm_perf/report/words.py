@@ -26,9 +26,26 @@ def share(value: float | None) -> str:
     return NOTHING if value is None else f"{value * 100:.0f} %"
 
 
-def allowed(value: float | None) -> str:
-    """Return an allowed change or a floor, to a tenth of a percent."""
-    return NOTHING if value is None else f"{value * 100:.1f} %"
+def percent(value: float) -> str:
+    """Return a share to a tenth of a percent."""
+    return f"{value * 100:.1f} %"
+
+
+def allowed_change(one: Comparison) -> str:
+    """Return what was allowed, nothing where nothing was judged."""
+    return percent(one.allowed) if one.allowed_by else NOTHING
+
+
+def floor(one: Comparison) -> str:
+    """Return the noise floor, or that there is none yet."""
+    if one.floor is not None:
+        return percent(one.floor)
+    return "not learnt" if one.allowed_by else NOTHING
+
+
+def verdict(one: Comparison) -> str:
+    """Return the verdict; what has no interval was not judged at all."""
+    return str(one.change) if one.low is not None else "not judged"
 
 
 def change(ratio: float | None) -> str:

@@ -17,6 +17,7 @@ MAX_WEIGHT = 12
 CLIP = 3.0
 NORMAL_CONSISTENCY = 1.4826
 KEPT = 200
+Z = 1.96
 
 Key = tuple[str, str, str]
 
@@ -49,11 +50,11 @@ class NoiseFloor:
         return min(len(self.log_ratios), MAX_WEIGHT)
 
     def share(self, pairs: int) -> float:
-        """Return the floor of a comparison of ``pairs`` pairs: exp(sigma / sqrt(pairs)) - 1.
+        """Return the floor of a comparison of ``pairs`` pairs: exp(1.96 sigma / sqrt(pairs)) - 1.
 
-        That is one standard error of comparing an engine with itself.
+        Of comparisons of an engine with itself 95 % stay within it.
         """
-        return math.expm1(self.sigma / math.sqrt(pairs))
+        return math.expm1(Z * self.sigma / math.sqrt(pairs))
 
     def with_pairs(self, log_ratios: Iterable[float]) -> "NoiseFloor":
         """Return the floor with more A/A pairs; the oldest beyond 200 are dropped."""

@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vllm_perf.metrics.table import BY_NAME
 from vllm_perf.verdict.noise import NoiseFloor
@@ -17,20 +17,25 @@ LEARNT_PAIRS = 4
 class Policy:
     """How two sides are compared.
 
-    ``allowed`` is the change nobody minds, as a share (0.02: 2 %), ``allowed_by_metric`` overrides it.
-    ``alpha`` is the chance of an alarm, over all gating metrics together, when the change is exactly the
-    allowed one; intervals are at 1 - alpha. ``floors`` are learnt noise floors by metric.
+    ``allowed`` is the change nobody minds, as a share (0.03: 3 %), ``allowed_by_metric`` overrides it.
+    ``alpha`` is the chance of an alarm, over all gating metrics together, when nothing changed; intervals
+    miss the truth with chance ``interval_alpha``. ``floors`` are learnt noise floors by metric.
     ``expected_differences`` names work that is meant to differ because the sides' configurations do (cache
     hits where head switches prefix caching off); it is told but does not stop the comparison.
     ``max_pairs`` is how far "pairs missing" looks.
     """
 
-    allowed: float = 0.02
+    allowed: float = 0.03
     allowed_by_metric: Mapping[str, float] = field(default_factory=dict)
-    alpha: float = 0.05
+    alpha: float = 0.02
+    interval_alpha: float = 0.05
     floors: Mapping[str, NoiseFloor] = field(default_factory=dict)
     expected_differences: frozenset[WorkKind] = frozenset()
     max_pairs: int = 100
+
+    def at_look(self, share: float) -> "Policy":
+        """Return the policy for a look that may spend this share of its error chances."""
+        return replace(self, alpha=self.alpha * share, interval_alpha=self.interval_alpha * min(share, 1.0))
 
     def learnt(self, metric: str) -> NoiseFloor | None:
         """Return the noise floor of a metric once enough A/A pairs have taught it."""

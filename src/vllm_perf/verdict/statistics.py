@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import f, norm, t, trim_mean
+from scipy.special import fdtri, ndtr, ndtri, stdtr, stdtrit
 
 from vllm_perf.metrics.percentiles import median
 
@@ -62,12 +62,12 @@ class Prior:
 
 def quantile_t(probability: float, df: float) -> float:
     """Return Student's quantile; with infinite ``df`` the normal one."""
-    return float(norm.ppf(probability) if math.isinf(df) else t.ppf(probability, df))
+    return float(ndtri(probability) if math.isinf(df) else stdtrit(df, probability))
 
 
 def tail_t(value: float, df: float) -> float:
     """Return the probability of exceeding ``value``."""
-    return float(norm.sf(value) if math.isinf(df) else t.sf(value, df))
+    return float(ndtr(-value) if math.isinf(df) else stdtr(df, -value))
 
 
 def prompt_log_ratios(base: Mapping[str, float], head: Mapping[str, float]) -> Floats | None:
@@ -84,7 +84,8 @@ def prompt_log_ratios(base: Mapping[str, float], head: Mapping[str, float]) -> F
 
 def typical(log_ratios: Floats) -> float:
     """Return the mean of the log ratios with the outer tenth on each side left out."""
-    return float(trim_mean(log_ratios, TRIM))
+    cut = int(TRIM * log_ratios.size)
+    return float(np.sort(log_ratios)[cut : log_ratios.size - cut].mean())
 
 
 def batch_error(log_ratios: Floats) -> float | None:
@@ -141,7 +142,7 @@ def pooled_sigma(values: Floats, prior: Prior | None) -> tuple[float, float]:
     known = prior.sigma**2
     if math.isinf(prior.df):
         return math.sqrt(max(known, own)), math.inf
-    if own_df and own > known * float(f.ppf(0.95, own_df, prior.df)):
+    if own_df and own > known * float(fdtri(own_df, prior.df, 0.95)):
         return math.sqrt(own), own_df
     total = prior.df + own_df
     return math.sqrt((prior.df * known + own_df * own) / total), total
@@ -173,14 +174,13 @@ def holm_levels(p_values: Mapping[str, float], alpha: float) -> dict[str, tuple[
     """Return for each name the level it is tested at and whether it is rejected (Holm 1979).
 
     The smallest of m p-values is tested at alpha / m, the next at alpha / (m - 1) and so on; the first
-    that fails stops the rest, which get its level. No level is above alpha / 2, so that a rejection never
-    contradicts the two-sided interval at 1 - alpha.
+    that fails stops the rest, which get its level.
     """
     result: dict[str, tuple[float, bool]] = {}
     left, stopped, level = len(p_values), False, alpha
     for name, p_value in sorted(p_values.items(), key=lambda item: item[1]):
         if not stopped:
-            level = min(alpha / left, alpha / 2)
+            level = alpha / left
             stopped = p_value > level
         result[name] = (level, not stopped)
         left -= 1

@@ -21,7 +21,12 @@ def interval_of(one: Evidence, low: float, high: float) -> tuple[float, float]:
 
 def percent(ratio: float) -> str:
     """Return a ratio as a signed change: 1.05 is "+5.0 %"."""
-    return f"{ratio - 1:+.1%}".replace("%", " %")
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+def share(value: float) -> str:
+    """Return a share as an unsigned percentage: 0.03 is "3.0 %"."""
+    return f"{100 * value:.1f} %"
 
 
 def amount(value: float) -> str:
@@ -35,23 +40,23 @@ def sentence(
 ) -> str:
     """Say what was measured and why it got its verdict."""
     low, high = interval
-    floor = "not learnt yet" if one.floor is None else f"{one.floor:.1%}".replace("%", " %")
+    floor = "not learnt yet" if one.floor is None else share(one.floor)
     pairs = "1 pair" if one.worse.pairs == 1 else f"{one.worse.pairs} pairs"
     text = (
         f"{one.metric} {amount(one.base)} -> {amount(one.head)} {unit}:"
         f" {percent(ratio_of(one, one.worse.log_ratio))}"
         f" ({confidence:.3g} % interval {percent(low)} to {percent(high)}), allowed"
-        f" {one.allowed:.1%} ({one.allowed_by}), noise floor {floor}, {pairs} compared {one.how}"
-    ).replace("%  ", "% ")
+        f" {share(one.allowed)} ({one.allowed_by}), noise floor {floor}, {pairs} compared {one.how}"
+    )
     if math.isinf(one.worse.df):
-        text += f", boots assumed to differ by {DEFAULT_BOOT_SIGMA:.0%}"
+        text += f", boots assumed to differ by {share(DEFAULT_BOOT_SIGMA)}"
     return f"{text}: {_because(change)}"
 
 
 def _because(change: Change) -> str:
     return {
-        Change.REGRESSED: "worse by more than allowed",
-        Change.IMPROVED: "better by more than allowed",
+        Change.REGRESSED: "worse, and by more than allowed",
+        Change.IMPROVED: "better, and by more than allowed",
         Change.SAME: "the change is within what is allowed",
-        Change.INCONCLUSIVE: "the interval reaches both within and beyond what is allowed",
+        Change.INCONCLUSIVE: "too uncertain to tell",
     }[change]

@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import openai
 import pytest
@@ -41,54 +41,64 @@ def ask_stream(base_url: str, key: str) -> None:
             pass
 
 
+class Server:
+    """Hand each connection on a free loopback port to ``handle``; ``stop`` ends every thread and socket."""
+
+    def __init__(self, handle: Callable[[socket.socket], None]) -> None:
+        self._handle = handle
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._threads = [threading.Thread(target=self._accept)]
+        self.port: int = self._listening.getsockname()[1]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listening.accept()
+                self._threads.append(threading.Thread(target=self._serve, args=(connection,)))
+                self._threads[-1].start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            self._handle(connection)
+
+    def stop(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._listening.close()
+
+
 @pytest.fixture
 def listen() -> Iterator[Listen]:
-    """Serve connections with a function each, on a free loopback port; everything is closed at the end."""
+    """Start servers that are all stopped at the end."""
     with ExitStack() as stack:
 
         def start(handle: Callable[[socket.socket], None]) -> int:
-            server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            threading.Thread(target=_accept, args=(server, handle, stack), daemon=True).start()
-            port: int = server.getsockname()[1]
-            return port
+            server = Server(handle)
+            stack.callback(server.stop)
+            return server.port
 
         yield start
 
 
-def _accept(server: socket.socket, handle: Callable[[socket.socket], None], stack: ExitStack) -> None:
-    while True:
-        try:
-            connection, _ = server.accept()
-        except OSError:
-            return
-        stack.callback(connection.close)
-        threading.Thread(target=_handled, args=(connection, handle), daemon=True).start()
-
-
-def _handled(connection: socket.socket, handle: Callable[[socket.socket], None]) -> None:
-    try:
-        handle(connection)
-    except OSError:
-        connection.close()
-
-
 def read_request(connection: socket.socket) -> None:
-    seen = b""
-    while b"\r\n\r\n" not in seen:
-        chunk = connection.recv(65536)
-        if not chunk:
-            return
-        seen += chunk
+    """Read head and body: closing with bytes unread would send a reset instead of an end."""
+    with connection.makefile("rb") as reader:
+        head = list(iter(reader.readline, b"\r\n"))
+        reader.read(
+            next(int(line.split(b":")[1]) for line in head if line.lower().startswith(b"content-length"))
+        )
 
 
 def stay_silent(connection: socket.socket) -> None:
-    read_request(connection)
+    """Read and never answer, until the client gives up."""
+    while connection.recv(65536):
+        pass
 
 
 def hang_up(connection: socket.socket) -> None:
     read_request(connection)
-    connection.shutdown(socket.SHUT_RDWR)
-    connection.close()
 
 
 def answer_plainly(connection: socket.socket) -> None:
@@ -101,8 +111,6 @@ def cut_the_stream(connection: socket.socket) -> None:
     event = b'data: {"id":"c","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"A"}}]}\n\n'
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     connection.sendall(head + b"%x\r\n%s\r\n" % (len(event), event))
-    connection.shutdown(socket.SHUT_RDWR)
-    connection.close()
 
 
 def closed_port() -> int:

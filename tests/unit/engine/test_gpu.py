@@ -118,6 +118,20 @@ def test_our_own_engine_that_lingers_is_called_ours() -> None:
     assert caught.value.diagnosis.category is Category.GPU_BUSY_OR_UTIL_TOO_HIGH
 
 
+def test_a_stranger_that_was_there_before_the_first_boot_is_named_too() -> None:
+    holder = GpuProcess(pid=4_711, name="python", memory_mib=20_312)
+    there_before = {CARD.uuid: 20_400}
+    with pytest.raises(GpuBusy, match=r"is in use: foreign process pid 4711 \(python, 20312 MiB\)"):
+        wait_memory_back(holding(used(20_400), (holder,)), there_before, 2, waiting=ticking([]))
+
+
+def test_small_strangers_the_desktop_and_the_mps_server_keep_nobody_waiting() -> None:
+    small = GpuProcess(pid=5, name="monitor", memory_mib=200)
+    desktop = GpuProcess(pid=6, name="Xorg", memory_mib=900, kind="graphics")
+    server = GpuProcess(pid=7, name="nvidia-cuda-mps-server", memory_mib=None)
+    wait_memory_back(holding(used(1_100), (small, desktop, server)), {CARD.uuid: 1_100}, 0)
+
+
 def test_memory_that_no_listed_process_holds_is_said_to_be_so() -> None:
     with pytest.raises(GpuBusy, match="NVML names no process"):
         wait_memory_back(holding(used(20_000)), {}, 1, waiting=ticking([]))

@@ -25,7 +25,7 @@ def test_the_stage_that_grew_is_named_with_its_numbers() -> None:
     # client: 200 - 190 = 10, 230 - 219 = 11
     assert found.moved == ("prefill",)
     assert found.sentence() == (
-        "prefill: prefill 180 → 208 ms (+28), queue 10 → 11 ms (+1), client 10 → 11 ms (+1)"
+        "prefill 180 → 208 ms (+28); not: queue 10 → 11 ms (+1), client 10 → 11 ms (+1)"
     )
 
 
@@ -49,12 +49,12 @@ def test_time_between_tokens_is_decode() -> None:
     found = attribute(
         key, run(queue=1.0, prefill=1.0, decode=600.0), run(queue=9.0, prefill=1.0, decode=700.0)
     )
-    assert found.sentence() == "decode: decode 600 → 700 ms (+100)"
+    assert found.sentence() == "decode 600 → 700 ms (+100)"
 
 
 def test_nothing_moved_is_said_so() -> None:
     same = run(200.0, queue=10.0, prefill=180.0)
-    assert attribute(TTFT, same, same).sentence().startswith("nothing in particular: ")
+    assert attribute(TTFT, same, same).sentence().startswith("nothing in particular; not: ")
 
 
 def test_without_the_servers_times_it_is_not_known_on_which_side() -> None:

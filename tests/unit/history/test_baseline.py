@@ -326,6 +326,19 @@ def test_a_series_vanished_long_ago_is_not_listed_for_ever(tmp_path: Path) -> No
     assert search(stored(tmp_path / "b", *runs), record(run_id="head"), policy=policy).vanished
 
 
+def test_a_metric_that_never_had_a_value_needs_no_partner(tmp_path: Path) -> None:
+    none = series(metric="goodput", value=None, status=SeriesStatus.FAILED)
+    found = search(
+        stored(tmp_path, record(series(), none, run_id="base")), record(series(), none, run_id="head")
+    )
+    assert not found.partnerless
+
+
+def test_a_metric_that_lost_its_value_keeps_its_partner(tmp_path: Path) -> None:
+    lost = series(value=None, status=SeriesStatus.FAILED)
+    assert KEY in search(stored(tmp_path, record(run_id="base")), record(lost, run_id="head")).found
+
+
 def test_a_run_without_a_commit_is_not_in_any_past(repository: Path) -> None:
     commit(repository, "1")
     store = stored(repository, record(run_id="loose"))

@@ -79,15 +79,22 @@ def _shorter(figures: Figures, context: BootContext) -> str:
 def _who_holds(figures: Figures, context: BootContext) -> str:
     gpu = f"GPU {figures['gpu']}" if "gpu" in figures else "the GPU"
     pid = figures.get("holder_pid")
+    when = "while the weights were loaded" if context.weights_gib is None else "after the weights were loaded"
     if pid is not None and pid not in context.own_pids:
-        return f"{gpu} ran out of memory while the weights were loaded: process {pid} holds {figures['held']}"
-    return f"{gpu} ran out of memory while the weights were loaded (wanted {figures.get('wanted', 'more')})"
+        return f"{gpu} ran out of memory {when}: process {pid} holds {figures['held']}"
+    return f"{gpu} ran out of memory {when} (wanted {figures.get('wanted', 'more')} at once)"
+
+
+def _weights_or_later(context: BootContext) -> Category:
+    return Category.OOM_WEIGHTS if context.weights_gib is None else Category.OOM_RUNTIME
 
 
 def _make_room(figures: Figures, context: BootContext) -> str:
     pid = figures.get("holder_pid")
     if pid is not None and pid not in context.own_pids:
         return f"stop process {pid}, which is not this server's, or use another GPU (CUDA_VISIBLE_DEVICES)"
+    if context.weights_gib is not None:
+        return "lower --max-num-batched-tokens, --max-num-seqs or --gpu-memory-utilization (0.8)"
     return "serve a smaller or quantized model, spread it with --tensor-parallel-size, or use a larger GPU"
 
 
@@ -183,6 +190,7 @@ SIGNATURES = (
         r"(?: Process (?P<holder_pid>\d+) has (?P<held>[\d.]+ [GM]iB) memory in use)?",
         cause=_who_holds,
         remedy=_make_room,
+        refine=_weights_or_later,
         versions="0.4 to 0.33",
         weak=True,
     ),

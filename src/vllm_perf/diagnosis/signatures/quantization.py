@@ -120,8 +120,8 @@ SIGNATURES = (
     Signature(
         name="scheme not supported by the GPU",
         category=Category.QUANT_HW_UNSUPPORTED,
-        pattern=r"Quantization scheme is not supported for the current GPU\."
-        r" Min(?:imum)? capability: (?P<minimum>\d+)\. Current capability: (?P<current>\d+)",
+        pattern=r"Quantization scheme is not supported for[ ',]*the current GPU\."
+        r" (?:Min|Minimum|Required) capability: (?P<minimum>\d+)\.[ ',]*Current capability: (?P<current>\d+)",
         cause=lambda figures, context: _old_gpu({"method": "the checkpoint's scheme", **figures}, context),
         remedy="serve a checkpoint of another method, or use a newer GPU",
         versions="0.5 to 0.33",

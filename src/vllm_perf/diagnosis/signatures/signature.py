@@ -21,7 +21,8 @@ class Signature:
     Named groups become figures: digits (commas allowed) an int, decimals a float, anything else text.
     ``derive`` adds figures computed from those; ``cause`` and ``remedy`` are templates over the figures, or
     functions of figures and context. ``weak``: only believed where no other signature matches, because it is
-    often the first link of a chain that ends in something more telling. ``versions``: where it was seen.
+    often the first link of a chain that ends in something more telling. ``refine`` picks the category where
+    it depends on the context. ``versions``: where it was seen.
     """
 
     name: str
@@ -32,6 +33,11 @@ class Signature:
     versions: str
     weak: bool = False
     derive: Callable[[Figures, BootContext], Figures] | None = None
+    refine: Callable[[BootContext], Category] | None = None
+
+    def category_in(self, context: BootContext) -> Category:
+        """Return the category of a match in this context."""
+        return self.refine(context) if self.refine else self.category
 
     def spaced(self) -> re.Pattern[str]:
         """Return the pattern for text whose lines may be wrapped between words."""
