@@ -37,6 +37,8 @@ class Forecast:
     """What one channel would be sent. ``least_s``: how long its rate limit alone makes it take."""
 
     channel: str
+    base_url: str
+    key: str
     currency: str
     purposes: tuple[Purpose, ...]
     cost: float
@@ -85,6 +87,8 @@ def forecast(entrant: Entrant, workload: WorkloadSpec, settings: Settings) -> Fo
     rate = workload.arrival.max_rate_per_s
     return Forecast(
         channel=entrant.spec.name,
+        base_url=entrant.target.base_url,
+        key=f"key from {entrant.spec.key_env}" if entrant.spec.key_env else "no key",
         currency=prices.currency,
         purposes=purposes,
         cost=cost(sum(one.prompt_tokens for one in purposes)),
@@ -123,7 +127,7 @@ def _purpose(name: str, requests: Sequence[PlannedRequest], times: int) -> Purpo
 
 def lines(one: Forecast) -> list[str]:
     """Return the forecast as a reader's lines."""
-    found = [f"{one.channel}: {one.requests} requests"]
+    found = [f"{one.channel}: {one.requests} requests to {one.base_url}, {one.key}"]
     for purpose in one.purposes:
         found.append(
             f"  {purpose.name:12} {purpose.requests:5} requests, about {purpose.prompt_tokens} prompt tokens"

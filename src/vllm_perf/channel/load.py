@@ -31,7 +31,7 @@ def common_load(
             arrival = arrival.model_copy(update={"concurrency": most})
     gaps = {spec.name: manners.pacer.gap_s(tokens_a_request(workload)) for spec, manners in channels}
     if rate_per_min is not None:
-        gaps["--rate"] = SECONDS_A_MINUTE / rate_per_min
+        gaps["--most-per-min"] = SECONDS_A_MINUTE / rate_per_min
     strictest = max(gaps, key=lambda name: gaps[name])
     if gaps[strictest] > 0:
         rate = 1 / gaps[strictest]
@@ -45,10 +45,13 @@ def common_load(
 
 
 def tokens_a_request(workload: WorkloadSpec) -> int:
-    """Return the tokens of one request as planned: its longest prompt and its output."""
+    """Return the tokens that one request may have on any channel: its longest prompt and its output.
+
+    The prompt counts twice: other tokenizers make up to two tokens of what is one in the reference's.
+    """
     prompt = workload.prompt
-    words = len(prompt.text.split())
-    return prompt.shared_tokens + prompt.unique_tokens * prompt.turns + words + workload.output_tokens
+    planned = prompt.shared_tokens + prompt.unique_tokens * prompt.turns + len(prompt.text.split())
+    return 2 * planned + workload.output_tokens
 
 
 def _refuse_faster(workload: WorkloadSpec, rate: float, who: str) -> None:

@@ -74,7 +74,7 @@ class Manners:
             raise Stopped(
                 self.channel,
                 f"RATE_LIMITED: refused {self.in_a_row} times in a row although each wait was kept; lower the"
-                " load (--rate, --concurrency) or have the limit raised",
+                " load (--most-per-min, --concurrency) or have the limit raised",
             )
         self.say(f"{self.channel}: rate limit reached; waiting {wait_s:.0f} s as it asks")
         self.pacer.back_off(wait_s)

@@ -117,9 +117,10 @@ def _send(side: Side, plan: LoadPlan) -> Run:
     pacer = side.manners.pacer
     tokens = max(tokens_of(wanted_of(one), side.manners.purse) for one in plan.requests)
     pacer.wait_for_turn()
-    gap_s = pacer.gap_s(tokens)
-    rates = [rate for rate in (plan.arrival.max_rate_per_s, 1 / gap_s if gap_s else None) if rate]
-    arrival = plan.arrival.model_copy(update={"max_rate_per_s": min(rates, default=None)})
+    # The rate all channels agreed on where there is one: this channel's own would be another load.
+    agreed, gap_s = plan.arrival.max_rate_per_s, pacer.gap_s(tokens)
+    rate = agreed / pacer.slowdown if agreed else 1 / gap_s if gap_s else None
+    arrival = plan.arrival.model_copy(update={"max_rate_per_s": rate})
     run = run_load(replace(plan, arrival=arrival, stop_when_refused=True))
     pacer.took_turn(tokens)
     side.manners.requests += run.sent

@@ -34,8 +34,8 @@ def channel_target(name: str, file: Path, env: Mapping[str, str] | None = None) 
     return (target if target.model else replace(target, model=first_model(target))), spec
 
 
-def target_of(spec: ChannelSpec, env: Mapping[str, str]) -> Target:
-    """Return the channel's target without asking anyone.
+def target_of(spec: ChannelSpec, env: Mapping[str, str], *, needs_key: bool = True) -> Target:
+    """Return the channel's target without asking anyone; a dry run does not need the key.
 
     Raises:
         SpecError: the base URL is malformed, the key's variable is not set, or holds what is no key.
@@ -44,7 +44,7 @@ def target_of(spec: ChannelSpec, env: Mapping[str, str]) -> Target:
     return Target(
         base_url=spec.base_url.rstrip("/"),
         model=spec.model,
-        api_key=_key(spec, env),
+        api_key=_key(spec, env) if needs_key else None,
         name=spec.name,
         ca_file=spec.ca_file,
         proxy=spec.proxy,

@@ -4,6 +4,7 @@
 import argparse
 import os
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,10 @@ from vllm_perf.channel.manners import manners_of
 from vllm_perf.channel.target import first_model, target_of
 from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.channel import find_channel
-from vllm_perf.spec.files import load_workloads, pick
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import WorkloadSpec
 
 CHANNELS_FILE = Path("fixtures/channels.toml")
-WORKLOADS_FILE = Path("fixtures/workloads.toml")
 STORE = Path(".vllm-perf/channels")
 NO_VERDICT = 10
 
@@ -45,7 +44,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="AMOUNT",
         help="the most each channel may cost, in its own currency",
     )
-    group.add_argument("--rate", type=float, metavar="N", help="most requests a minute, on every channel")
+    group.add_argument(
+        "--most-per-min", type=float, metavar="N", help="most requests a minute, on every channel"
+    )
     group.add_argument(
         "--dry-run", action="store_true", help="print what would be sent and cost, and send nothing"
     )
@@ -56,16 +57,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--store", type=Path, default=STORE, metavar="DIR", help="where the result is kept")
 
 
-def run_channels(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> int:
-    """Compare the channels asked for; 0 compared, 1 a channel failed, 10 stopped before its end.
+def run_channels(
+    args: argparse.Namespace, workload: WorkloadSpec, env: Mapping[str, str] = os.environ
+) -> int:
+    """Compare the channels asked for; 0 compared, 1 a channel failed, 10 nothing could be compared.
 
     Raises:
         SpecError: an entry, an option or a price is missing or wrong; nothing was sent then.
     """
-    workload, settings = _workload(args), _settings(args)
+    settings = _settings(args)
+    if args.seed is None:
+        # Nobody can reset a channel's cache: text that an earlier run sent would be found in it.
+        workload = workload.model_copy(update={"seed": int(time.time())})
     entrants = [_entrant(name, args, env, settings) for name in dict.fromkeys(args.channel)]
     pairs = [(one.spec, one.manners) for one in entrants]
-    workload, notes = common_load(workload, pairs, args.rate)
+    workload, notes = common_load(workload, pairs, args.most_per_min)
     forecasts = [budget.forecast(one, workload, settings) for one in entrants]
     if args.dry_run:
         print("\n".join([*(line for one in forecasts for line in budget.lines(one)), *notes]))
@@ -93,8 +99,8 @@ def _report(done: Comparison, args: argparse.Namespace) -> int:
 def _settings(args: argparse.Namespace) -> Settings:
     if args.pairs < 1:
         raise SpecError("--pairs must be at least 1")
-    if args.rate is not None and args.rate <= 0:
-        raise SpecError("--rate must be above 0 (requests a minute)")
+    if args.most_per_min is not None and args.most_per_min <= 0:
+        raise SpecError("--most-per-min must be above 0")
     return Settings(pairs=args.pairs, timeout_s=args.question_timeout_s, say=_say)
 
 
@@ -106,7 +112,7 @@ def _entrant(name: str, args: argparse.Namespace, env: Mapping[str, str], settin
     spec = find_channel(args.channels_file, name)
     return Entrant(
         spec=spec,
-        target=target_of(spec, env),
+        target=target_of(spec, env, needs_key=not args.dry_run),
         manners=manners_of(spec, spend_cap=args.spend_cap, most_wait_s=args.most_wait_s, say=settings.say),
     )
 
@@ -114,16 +120,3 @@ def _entrant(name: str, args: argparse.Namespace, env: Mapping[str, str], settin
 def _with_model(entrant: Entrant) -> Target:
     target = entrant.target
     return target if target.model else replace(target, model=first_model(target))
-
-
-def _workload(args: argparse.Namespace) -> WorkloadSpec:
-    file: Path = getattr(args, "workloads_file", None) or WORKLOADS_FILE
-    found = pick(load_workloads(file), args.workload or "article", f"{file}: workload")
-    changes: dict[str, object] = {}
-    if args.requests is not None:
-        changes["requests"] = args.requests
-    if getattr(args, "output_tokens", None) is not None:
-        changes["output_tokens"] = args.output_tokens
-    if args.concurrency is not None:
-        changes["arrival"] = found.arrival.model_copy(update={"concurrency": args.concurrency})
-    return found.model_copy(update=changes)
