@@ -23,6 +23,7 @@ from vllm_perf.spec.category import Category
 from vllm_perf.spec.target import Target
 
 READ_BYTES = 65_536
+IDLE_LIMIT_S = 2.0
 BROKEN = (OSError, http.client.HTTPException)
 
 
@@ -65,7 +66,7 @@ class Broken(Exception):
 
 
 class Line:
-    """A connection that is opened at first use, kept open, and opened anew where the server closed it."""
+    """A connection that is opened at first use, kept open, and opened anew after a longer silence."""
 
     def __init__(self, target: Target, timeout_s: float = 30.0) -> None:
         """Bind the target; ``timeout_s`` bounds every single request as a whole.
@@ -87,6 +88,7 @@ class Line:
                 )
             )
         self._connection = self._make()
+        self._used_at_s = time.monotonic()
 
     def __enter__(self) -> Self:
         """Return the line itself."""
@@ -195,19 +197,19 @@ class Line:
         return redact(text, (self.target.api_key,) if self.target.api_key else ())
 
     def _begin(self, method: str, url: str, body: bytes | None) -> tuple[int, http.client.HTTPResponse]:
-        """Send a request and read the head of its answer; a kept connection that died is replaced once."""
-        was_open = self._connection.sock is not None
-        try:
-            return self._send(method, url, body)
-        except BROKEN as error:
+        """Send a request and read the head of its answer. Nothing is ever sent twice: it may cost money.
+
+        A connection that was idle for long is replaced before, as servers close theirs (uvicorn after 5 s).
+        """
+        if time.monotonic() - self._used_at_s > IDLE_LIMIT_S:
             self._connection.close()
-            if not was_open or isinstance(error, TimeoutError):
-                raise self._broken(error, url) from error
         try:
             return self._send(method, url, body)
         except BROKEN as error:
             self._connection.close()
             raise self._broken(error, url) from error
+        finally:
+            self._used_at_s = time.monotonic()
 
     def _send(self, method: str, url: str, body: bytes | None) -> tuple[int, http.client.HTTPResponse]:
         connection = self._connection
@@ -238,6 +240,9 @@ class Line:
                 self._connection.sock.settimeout(left_s)
             piece = response.read1(READ_BYTES)
             if not piece:
+                # read1 leaves a response of known length open, and then the next one could not be read.
+                response.close()
+                self._used_at_s = time.monotonic()
                 return
             yield time.perf_counter_ns(), piece
 
