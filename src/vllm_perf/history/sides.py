@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from vllm_perf.history.record import Cell, RunRecord, Series, SeriesKey, SeriesStatus
+from vllm_perf.history.record import Cell, RunRecord, Series, SeriesStatus
 from vllm_perf.verdict.side import PAIRED, Side, Work
 from vllm_perf.verdict.statistics import quantile_t
 
@@ -18,18 +18,24 @@ def side_of(record: RunRecord, engine: str, workload: str) -> Side:
     Raises:
         KeyError: it has no such cell.
     """
-    cell = record.by_cell[engine, workload]
     series = [one for one in record.series if (one.engine, one.workload) == (engine, workload)]
-    usable = [one for one in series if one.status not in UNUSABLE and one.value is not None]
+    return side_of_cell(record.by_cell[engine, workload], series)
+
+
+def side_of_cell(cell: Cell, series: Iterable[Series]) -> Side:
+    """Return what a cell measured, given its series; what is invalid or failed has no value here."""
+    known = {one.metric: one for one in series}
+    usable = [one for one in known.values() if one.status not in UNUSABLE and one.value is not None]
     return Side(
         values={one.metric: one.value for one in usable if one.value is not None},
-        unavailable={one.metric: "; ".join(one.reasons) or one.status for one in series if one not in usable},
-        by_prompt={
-            time: by_prompt(record.by_key.get(SeriesKey(engine, workload, f"{time}_p50")), cell)
-            for time in PAIRED
+        unavailable={
+            name: "; ".join(one.reasons) or str(one.status)
+            for name, one in known.items()
+            if one.status in UNUSABLE or one.value is None
         },
+        by_prompt={time: by_prompt(known.get(f"{time}_p50"), cell) for time in PAIRED},
         spread={one.metric: spread for one in usable if (spread := _spread(one)) is not None},
-        work=work_of(cell, record.by_key.get(SeriesKey(engine, workload, "prefix_hit_rate"))),
+        work=work_of(cell, known.get("prefix_hit_rate")),
     )
 
 

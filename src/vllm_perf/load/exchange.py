@@ -79,7 +79,8 @@ class Exchange:
         if len(pieces) == 1:
             self._ordinary = _is_ordinary(data)
         if self._ordinary:
-            if not data.endswith(BLANK_LINE) and len(data) >= len(LAST_CHUNK):
+            may_end = LAST_CHUNK in data or data.endswith(BLANK_LINE) or len(data) < len(LAST_CHUNK)
+            if not may_end:
                 return False
             if data.endswith(b"\r\n" + LAST_CHUNK) or (data == LAST_CHUNK and pieces[-2].endswith(b"\r\n")):
                 return True
@@ -94,9 +95,9 @@ class Exchange:
     @property
     def reusable(self) -> bool:
         """Tell whether the connection may carry another request."""
-        if self.end is not BodyEnd.CLEAN or self.failure is not None:
+        if self.end is not BodyEnd.CLEAN or self.failure is not None or self.framing.excess:
             return False
-        return self._ordinary or (self.framing.keep_alive and not self.framing.excess)
+        return self._ordinary or self.framing.keep_alive
 
     def closed(self) -> bool:
         """Take the end of the connection; return whether the response ends there, too.

@@ -13,6 +13,7 @@ from vllm_perf.diagnosis.redact import redact
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.load.address import parse_address
 from vllm_perf.load.answer import Classify
+from vllm_perf.load.framing import FramingError
 from vllm_perf.load.plan import Target
 from vllm_perf.spec.category import Category
 
@@ -51,6 +52,8 @@ def way_failure(error: BaseException, target: Target, url: str) -> Failure:
         if not _is_tls_failure(error):
             return Failure(Category.LOCAL_PROXY_FAILED, redact(f"the proxy {hop} failed: {error}", secrets))
     found = classify_exception(error, url=url, env={}, key=target.api_key)
+    if isinstance(error, FramingError) and found.category is Category.UNKNOWN:
+        return Failure(Category.MALFORMED_STREAM, redact(f"the answer is no HTTP: {error}", secrets))
     return Failure(found.category, f"{found.cause}: {found.evidence}", found.remedy)
 
 

@@ -31,13 +31,23 @@ class CellFolder:
     def load(self, engine: str, workload: str) -> CellResult | None:
         """Return a published cell; a file that is not one is removed, so that it is measured again."""
         path = self._path(engine, workload, "json")
-        try:
-            return from_json(path.read_bytes())
-        except FileNotFoundError:
+        if not path.is_file():
             return None
-        except ValidationError:
+        found = _read(path)
+        if found is None:
             path.unlink(missing_ok=True)
-            return None
+        return found
+
+    def keep_finished(self) -> list[str]:
+        """Remove everything but cells that were measured; return their names ("engine under workload")."""
+        names = []
+        for path in sorted(self.folder.iterdir()):
+            result = _read(path) if path.suffix == ".json" else None
+            if result is None or result.failure is not None:
+                path.unlink()
+            else:
+                names.append(f"{result.engine} under {result.workload}")
+        return names
 
     def publish(self, result: CellResult) -> None:
         """Write a cell whole or not at all."""
@@ -82,6 +92,18 @@ class CellFolder:
                 waiting()
                 announced = True
             time.sleep(POLL_S)
+
+
+def _read(path: Path) -> CellResult | None:
+    try:
+        return from_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def being_measured(folder: Path) -> bool:
+    """Tell whether a living process has claimed a cell of a folder."""
+    return any(_alive(path) for path in folder.glob("*.claim"))
 
 
 def _alive(claim: Path) -> bool:

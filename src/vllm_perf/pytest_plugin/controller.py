@@ -17,6 +17,7 @@ from vllm_perf.pytest_plugin.finish import Ending, finish
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.plan import Plan, make_plan
 from vllm_perf.pytest_plugin.progress import Progress
+from vllm_perf.pytest_plugin.resume import begin
 from vllm_perf.pytest_plugin.session import PerfSession, open_session
 from vllm_perf.pytest_plugin.workers import cell_folder, is_worker, take_gpus
 
@@ -50,6 +51,16 @@ class Controller:
         take_gpus(pytest_config, machine.devices if machine.kind == "cuda" else (), per_engine)
         return cls(pytest_config, config, plan)
 
+    def begin(self) -> None:
+        """Prepare the session's folder, taking over an interrupted one's cells where that was asked for."""
+        if is_worker(self.pytest_config):
+            return
+        taken = begin(
+            cell_folder(self.config.work_dir, self.pytest_config), self.plan, resume=self.config.resume
+        )
+        if taken:
+            self.progress.say(f"taken over from an interrupted run, not measured again: {', '.join(taken)}")
+
     @cached_property
     def progress(self) -> Progress:
         """Return where progress is shown; xdist's workers share the controller's stderr."""
@@ -58,6 +69,7 @@ class Controller:
     @cached_property
     def session(self) -> PerfSession:
         """Return the lab of this process."""
+        self.begin()
         folder = cell_folder(self.config.work_dir, self.pytest_config)
         return open_session(self.config, self.plan, folder, self.progress)
 

@@ -5,7 +5,7 @@ import math
 
 from vllm_perf.verdict.types import Comparison
 
-HALF = 9
+HALF = 10
 LINE, INTERVAL, ESTIMATE, LIMIT, CROSSED, CENTRE = "·", "━", "●", "┊", "╋", "│"
 BEYOND_LEFT, BEYOND_RIGHT = "◂", "▸"
 
@@ -27,7 +27,7 @@ def scale_of(one: Comparison) -> float:
 
 
 def bar(one: Comparison, direction: str) -> str:
-    """Return 19 characters: ``·····┊··━━●━━···┊··`` is a change towards worse that stays within the limits.
+    """Return 21 characters: ``·····┊····│━●━·┊·····`` is a change towards worse that stays within the limits.
 
     What lies beyond twice the allowed change is drawn at the edge, as an arrow.
     """

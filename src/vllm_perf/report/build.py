@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from vllm_perf.history.compare import RunComparison
+from vllm_perf.history.explain import explain
 from vllm_perf.history.record import RunRecord, SeriesKey
 from vllm_perf.report.headline import Budgets, judge
 from vllm_perf.report.ladder import invalid_reason, ladders
@@ -45,6 +46,8 @@ def build_report(
 
 def comparison_rows(record: RunRecord, comparison: RunComparison | None) -> list[ComparisonRow]:
     """Return one row a compared series."""
+    if comparison is None:
+        return []
     return [
         ComparisonRow(
             engine=one.key.engine,
@@ -53,9 +56,10 @@ def comparison_rows(record: RunRecord, comparison: RunComparison | None) -> list
             direction=record.by_key[one.key].direction,
             moved=one.attribution.sentence(),
             baseline=one.baseline.run.short,
+            explanation=explain(one, comparison.bases[one.baseline.run.file], record),
             notes=one.baseline.notes,
         )
-        for one in (comparison.compared if comparison else ())
+        for one in comparison.compared
     ]
 
 

@@ -27,6 +27,8 @@ def judge(
         return Headline.REGRESSED, "; ".join(_told(one) for one in comparison.regressed[:3])
     if over:
         return Headline.OVER_BUDGET, "; ".join(f"{one.metric}: {one.reason}" for one in over[:3])
+    if comparison is not None and not comparison.compared and comparison.partnerless:
+        return Headline.UNKNOWN, f"nothing could be compared: {comparison.partnerless[0]}"
     if undecided or change is Change.INCONCLUSIVE:
         return Headline.UNKNOWN, _undecided(comparison, undecided)
     if comparison is not None and change in (Change.IMPROVED, Change.SAME):

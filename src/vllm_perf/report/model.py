@@ -62,7 +62,10 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """One series against its baseline; ``moved`` says which stage did it, ``baseline`` which run it was."""
+    """One series against its baseline; ``moved`` says which stage did it, ``baseline`` which run it was.
+
+    ``explanation`` is the whole paragraph under a regression.
+    """
 
     engine: str
     workload: str
@@ -70,6 +73,7 @@ class ComparisonRow:
     direction: str
     moved: str = ""
     baseline: str = ""
+    explanation: str = ""
     notes: tuple[str, ...] = ()
 
     @property

@@ -13,7 +13,7 @@ from vllm_perf.report import words
 from vllm_perf.report.model import ComparisonRow, Ladder, LadderRow
 from vllm_perf.verdict.types import Change, Comparison, Status
 
-WIDE, ROOMY = 124, 100
+WIDE, ROOMY = 136, 112
 NARROW_GAINS = ("gain\non last", "\non first")
 GAINS = ("gain in tok/s\non the last", "\non the first", "in TTFT\non the first")
 WIDE_HEADINGS = ("before → after", "change", "95 % interval", "allowed", "noise\nfloor", "pairs")
@@ -62,7 +62,7 @@ class Layout:
 def ladder_table(ladder: Ladder, layout: Layout) -> Table:
     """Return the ladder: one rung a row, its flags under its name, intervals under their gains."""
     table = layout.table(f"Ladder, workload {ladder.workload}")
-    table.add_column("rung\nflags added", overflow="fold", min_width=14)
+    table.add_column("rung\nflags added", overflow="fold", min_width=10)
     more = NARROW_GAINS if layout.narrow else ("cache\nhits", *GAINS)
     for heading in ("TTFT ms\nmean", "\nP50", "\nP95", "TPOT\nms", "\ntok/s", *more):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from vllm_perf.report.model import ComparisonRow, Headline, Report
@@ -41,7 +42,7 @@ def render(report: Report, *, terminal: bool, width: int | None = None, others: 
     )
     layout = Layout(plain=not terminal, width=console.width)
     for part in _parts(report, layout, others=others):
-        console.print(part)
+        console.print(part, soft_wrap=not terminal and not isinstance(part, Table))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
@@ -61,7 +62,7 @@ def _parts(report: Report, layout: Layout, *, others: bool) -> Iterable[Renderab
     if others and report.others:
         yield comparison_table("Shown, not judged", report.others, layout)
     shown = (*report.gating, *(report.others if others else ()))
-    yield from _list("What moved", _moved(report.gating))
+    yield from (Text(f"{text}\n") for text in _explanations(report.gating))
     yield from _list("Undecided because", _undecided(shown))
     yield from _list("About the baselines", _notes(shown))
     yield from _list("Differs from the baseline", report.differs)
@@ -82,8 +83,8 @@ def _open_budgets(report: Report) -> Iterable[str]:
                     yield f"{row.title} under {ladder.workload}, {one.metric}: {one.status}: {one.reason}"
 
 
-def _moved(rows: Iterable[ComparisonRow]) -> Iterable[str]:
-    return (f"{row.name}: {row.moved}" for row in rows if row.comparison.change is Change.REGRESSED)
+def _explanations(rows: Iterable[ComparisonRow]) -> Iterable[str]:
+    return (row.explanation for row in rows if row.comparison.change is Change.REGRESSED)
 
 
 def _undecided(rows: Iterable[ComparisonRow]) -> Iterable[str]:

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report holds what was measured and what changed; its headline is the worst of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.history.builders import record, series
+from tests.unit.history.synthetic import Truth, made_up
+from tests.unit.report.samples import ORDER, base_run, compared, slower_run, verdict
+from vllm_perf.history.record import RunRecord, SeriesStatus
+from vllm_perf.report.build import build_report
+from vllm_perf.report.model import Headline, LadderRow, Report
+from vllm_perf.verdict.types import Status
+
+
+def rows(report: Report) -> dict[str, LadderRow]:
+    (ladder,) = report.ladders
+    return {row.engine: row for row in ladder.rows}
+
+
+def test_a_regression_is_the_headline_with_its_size() -> None:
+    report = build_report(slower_run(), compared(slower_run(), base_run()))
+    assert report.headline is Headline.REGRESSED
+    assert report.sentence.startswith("ttft_p50[fp8-chat] by +2")
+
+
+def test_a_broken_lab_comes_before_everything() -> None:
+    report = build_report(slower_run(), compared(slower_run(), base_run()), failures={"awq": "out of memory"})
+    assert report.headline is Headline.LAB_BROKEN
+    assert report.problems == ("awq: out of memory",)
+
+
+@pytest.mark.parametrize(
+    ("status", "headline"),
+    [
+        (Status.FAIL, Headline.OVER_BUDGET),
+        (Status.NO_VERDICT, Headline.UNKNOWN),
+        (Status.PASS, Headline.WITHIN_BUDGET),
+    ],
+)
+def test_without_a_comparison_the_budgets_decide(status: Status, headline: Headline) -> None:
+    report = build_report(base_run(), budgets={("fp8", "chat"): (verdict(status),)})
+    assert report.headline is headline
+    assert rows(report)["fp8"].budget is status
+
+
+def test_a_budget_missed_beside_an_unchanged_run_is_still_missed() -> None:
+    head = made_up("head", Truth(seed=1))
+    report = build_report(
+        head, compared(head, base_run()), budgets={("fp8", "chat"): (verdict(Status.FAIL),)}
+    )
+    assert report.headline is Headline.OVER_BUDGET
+
+
+def test_the_first_run_creates_the_baseline() -> None:
+    assert build_report(base_run(), compared(base_run())).headline is Headline.CREATED
+
+
+def test_a_run_alone_is_only_measured() -> None:
+    assert build_report(base_run()).headline is Headline.MEASURED
+
+
+def test_a_run_that_has_no_partner_at_all_is_no_verdict() -> None:
+    other = replace(base_run(), run_id="other")
+    head = record(series(engine="new"), run_id="head")
+    report = build_report(head, compared(head, other))
+    assert report.headline is Headline.UNKNOWN
+    assert report.sentence.startswith(
+        "nothing could be compared: ttft_p50[new-chat]: new: none of the 1 stored"
+    )
+
+
+def test_an_undecided_comparison_says_how_many_pairs_would_decide() -> None:
+    head = made_up("head", Truth(seed=2))
+    report = build_report(head, compared(head, base_run()))
+    assert report.headline is Headline.UNKNOWN
+    assert "of boots would decide" in report.sentence
+
+
+def test_rungs_come_in_the_ladders_order_with_their_flags() -> None:
+    report = build_report(base_run(), order=("fp8", "initial", "caching"))
+    assert list(rows(report)) == ["fp8", "initial", "caching"]
+    assert rows(report)["initial"].flags == "--no-enable-prefix-caching"
+    assert rows(report)["caching"].flags == "--enable-prefix-caching"
+    assert rows(report)["fp8"].flags == "--kv-cache-dtype fp8"
+
+
+def test_a_gain_is_over_the_rung_before_and_over_the_first() -> None:
+    found = rows(build_report(base_run(), order=ORDER))
+    first, caching, fp8 = (found[name].tokens_per_s for name in ORDER)
+    assert first is not None
+    assert caching is not None
+    assert fp8 is not None
+    assert found["initial"].gain_first is None
+    before, whole = found["fp8"].gain_before, found["fp8"].gain_first
+    assert before is not None
+    assert whole is not None
+    assert before.value == pytest.approx(fp8 / caching)
+    assert whole.value == pytest.approx(fp8 / first)
+
+
+def test_a_rung_that_did_not_boot_keeps_its_place_and_passes_no_gain_on() -> None:
+    report = build_report(without("initial"), order=ORDER, failures={"initial": "out of memory"})
+    found = rows(report)
+    assert list(found) == list(ORDER)
+    assert found["initial"].problem == "out of memory"
+    assert found["caching"].gain_first is None
+    assert found["fp8"].gain_before is not None
+
+
+def without(engine: str) -> RunRecord:
+    whole = base_run()
+    return replace(
+        whole,
+        cells=tuple(one for one in whole.cells if one.engine != engine),
+        series=tuple(one for one in whole.series if one.engine != engine),
+    )
+
+
+def test_numbers_that_mean_nothing_are_not_shown() -> None:
+    bad = record(series(status=SeriesStatus.INVALID, reasons=("the GPU throttled",)))
+    (row,) = rows(build_report(bad)).values()
+    assert row.ttft_p50_ms is None
+    assert row.problem == "the GPU throttled"
+    assert build_report(bad).problems == ("initial under chat: the GPU throttled",)
+
+
+def test_the_boots_are_no_rung() -> None:
+    boots = record(series(), series(workload="boot", metric="boot_time", unit="s"))
+    assert [ladder.workload for ladder in build_report(boots).ladders] == ["chat"]
+
+
+def test_what_differs_is_told_once() -> None:
+    report = build_report(slower_run(), compared(slower_run(), base_run()))
+    assert report.differs == ("software.vllm_version: 0.32.0 → 0.33.0",)
+
+
+def test_what_differs_for_some_engines_names_them() -> None:
+    head = slower_run()
+    cell = head.by_cell["fp8", "chat"]
+    software = replace(cell.environment.software, engine_args={"max-model-len": 8192})
+    other = replace(cell, environment=replace(cell.environment, software=software))
+    head = replace(head, cells=tuple(other if one == cell else one for one in head.cells))
+    assert (
+        "software.engine_args.max-model-len: 4096 → 8192 (fp8)"
+        in build_report(head, compared(head, base_run())).differs
+    )
+
+
+def test_distributions_are_of_gating_medians_on_both_sides() -> None:
+    report = build_report(slower_run(), compared(slower_run(), base_run()))
+    assert [one.name for one in report.distributions][:2] == [
+        "ttft_p50[initial-chat]",
+        "tpot_p50[initial-chat]",
+    ]
+    assert all(len(one.base) == len(one.head) == 64 for one in report.distributions)
+
+
+def test_the_worst_comparison_comes_first() -> None:
+    report = build_report(slower_run(), compared(slower_run(), base_run()))
+    assert [row.name for row in report.gating][:2] == [
+        "ttft_p50 of fp8 under chat",
+        "ttft_p95 of fp8 under chat",
+    ]
+    assert all(not row.comparison.gating for row in report.others)
+
+
+def test_the_facts_say_where_it_was_measured() -> None:
+    facts = dict(build_report(slower_run()).facts)
+    assert facts["hardware"] == "NVIDIA H200"
+    assert facts["vLLM"] == "0.33.0"
+    assert facts["command"] == "pytest tests/perf --benchmark-compare"
