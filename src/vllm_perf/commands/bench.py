@@ -3,7 +3,7 @@
 
 import argparse
 import json
-import time
+import secrets
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,9 @@ def _configure_load(load: Any) -> None:
     )
     load.add_argument("--repetitions", type=int, metavar="N")
     load.add_argument("--warmup-requests", type=int, metavar="N")
-    load.add_argument("--seed", type=int, help="equal seeds send equal bytes; without one it is the time")
+    load.add_argument(
+        "--seed", type=int, help="equal seeds send equal bytes; without one every run's are new"
+    )
     load.add_argument("--timeout-s", type=float, metavar="S", help="time limit of each request")
     load.add_argument(
         "--free-length", action="store_true", help="let answers end by themselves (servers other than vLLM)"
@@ -157,7 +159,7 @@ def workload_of(args: argparse.Namespace) -> WorkloadSpec:
 
 def _inline(args: argparse.Namespace) -> dict[str, Any]:
     """Return a workload that no earlier run has left in the server's cache: its seed is new every time."""
-    seed = int(time.time()) if args.seed is None else args.seed
+    seed = secrets.randbelow(2**31) if args.seed is None else args.seed
     plain = WorkloadSpec.model_validate({"name": "bench", "prompt": {"kind": "unique"}, "seed": seed})
     hit_rate = None if args.shared_tokens else UNIQUE_HIT_RATE
     requests = max(plain.requests, 4 * (args.concurrency or 1))

@@ -139,7 +139,7 @@ def _literal(text: str) -> re.Pattern[str]:
 
 def _mask(value: str) -> str:
     bare = value.strip("'\"[] ")
-    word = bare.rstrip(".").lower()
+    word = bare.rstrip("`.,;:!?*").lower()
     is_count = bare.isdigit() and len(bare) <= 6
     if is_count or word in NOT_SECRET or word in _SPOKEN or bare.startswith(_MASKED):
         return value
@@ -149,7 +149,7 @@ def _mask(value: str) -> str:
 
 def _mask_bearer(match: re.Match[str]) -> str:
     value = match[3]
-    if value.lower().rstrip(".") in _SPOKEN or value.lstrip("[").startswith(_MASKED):
+    if value.lower().rstrip("`.,;:!?*") in _SPOKEN or value.lstrip("[").startswith(_MASKED):
         return match[0]
     return f"{match[1]}{match[2]}{MASK}"
 

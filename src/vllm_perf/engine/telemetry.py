@@ -32,8 +32,8 @@ class Look:
 class Telemetry:
     """Sample GPUs in a thread while the block runs; ``summary`` may then be cut to the measured window.
 
-    Without NVML nothing is sampled and the summary carries the reason. ``own_pids`` is asked at each look,
-    because an engine's workers appear while it boots.
+    Without NVML nothing is sampled and the summary carries the reason. ``own_pids`` is asked whenever a
+    process is listed that was not known before: an engine's workers may appear late.
     """
 
     def __init__(
@@ -96,17 +96,22 @@ class Telemetry:
         if nvml is None:
             return
         try:
-            self._own.update(self._own_pids())
             for gpu in self._gpus.gpus:
                 reading = nvml.read(gpu)
                 at_ns = time.perf_counter_ns()
                 if with_processes:
-                    self._listed[gpu.uuid] = nvml.processes(gpu)
+                    self._list(gpu, nvml.processes(gpu))
                 listed = self._listed.get(gpu.uuid, ())
                 self._looks.append(Look(at_ns=at_ns, uuid=gpu.uuid, reading=reading, processes=listed))
         except Exception as error:  # noqa: BLE001  watching must never break what is watched
             self._error = f"GPU telemetry stopped: {type(error).__name__}: {error}"
             self._stop.set()
+
+    def _list(self, gpu: Gpu, processes: tuple[GpuProcess, ...]) -> None:
+        self._listed[gpu.uuid] = processes
+        # Looking through /proc for our own takes milliseconds of the load's own process: only for a new face.
+        if any(process.pid not in self._own for process in processes):
+            self._own.update(self._own_pids())
 
 
 def _window(gpu: Gpu, looks: list[Look], own: set[int]) -> GpuWindow:

@@ -20,17 +20,18 @@ from enum import StrEnum
 from pathlib import Path
 from xml.etree import ElementTree
 
+from vllm_perf.gate.against_record import METRICS, Judged, judge, last_good, newest
 from vllm_perf.history.collect import probe_hardware
-from vllm_perf.history.entry import RunEntry
-from vllm_perf.history.environment import Environment, Hardware
 from vllm_perf.history.store import Store, StoreError
-from vllm_perf.spec.history import IdentitySpec
+from vllm_perf.verdict.types import Change
 
 HISTORY = ".vllm-perf/history"
 # One boot against one boot tells a change of 10 %, not one of 2 %: that is the gate's business.
 ALLOWED = "0.10"
 # The machine was not free; that says nothing about what is to be deployed.
 IN_USE = ("LAB_BUSY", "GPU_FOREIGN_PROCESS")
+KINDS = {"NoVerdict": "no verdict", "LabBroken": "lab broken"}
+SHOWN = 8
 
 
 class Word(StrEnum):
@@ -53,6 +54,12 @@ class Finding:
     explanation: str
 
     @property
+    def is_tail(self) -> bool:
+        """Tell whether a metric that one boot cannot decide came out slower than the record."""
+        found = re.match(r"(\w+)\[[^\]]*\] regressed: ", self.explanation)
+        return found is not None and found[1] not in METRICS
+
+    @property
     def in_use(self) -> bool:
         """Tell whether the machine was in use by others."""
         return any(re.search(rf"\b{category}\b", self.explanation) for category in IN_USE)
@@ -68,34 +75,52 @@ class Answer:
     def text(self, took_s: float) -> str:
         """Return what is shown last."""
         rule = "=" * 78
-        lines = [f"  - {reason}" for reason in self.reasons]
+        lines = [f"  - {reason}" for reason in self.reasons[:SHOWN]]
+        more = len(self.reasons) - SHOWN
+        if more > 0:
+            lines.append(f"  - and {more} more, see above")
         return "\n".join([rule, f"{self.word}  (after {took_s:.0f} s)", *lines, rule])
 
 
-def decide(code: int, findings: Sequence[Finding], baseline: str | None) -> Answer:
+UNTOLD = {
+    0: Answer(word=Word.DONT_KNOW, reasons=("nothing was judged",)),
+    1: Answer(word=Word.NO_GO, reasons=("a test failed; see above",)),
+    10: Answer(word=Word.DONT_KNOW, reasons=("a measurement decides nothing; see above",)),
+    11: Answer(word=Word.NO_GO, reasons=("nothing could be measured; see above",)),
+}
+
+
+def decide(code: int, findings: Sequence[Finding], judged: Sequence[Judged]) -> Answer:
     """Return the answer to a run that ended with pytest's exit code ``code``."""
-    failed = _told(findings, "failed")
-    broken = [finding for finding in findings if finding.kind == "lab broken"]
-    if code == 1:
-        return Answer(word=Word.NO_GO, reasons=failed or ("a test failed; see above",))
-    if code == 11:
-        in_use = bool(broken) and all(finding.in_use for finding in broken)
-        word = Word.DONT_KNOW if in_use else Word.NO_GO
-        return Answer(word=word, reasons=_told(broken, "lab broken") or ("nothing could be measured",))
-    if code == 10:
-        reasons = _told(findings, "no verdict") or ("a measurement decides nothing; see above",)
-        return Answer(word=Word.DONT_KNOW, reasons=reasons)
-    if code != 0:
+    if code not in UNTOLD:
         return Answer(word=Word.DONT_KNOW, reasons=(f"the run did not finish (exit code {code})",))
-    if baseline is None:
-        return Answer(
-            word=Word.DONT_KNOW,
-            reasons=(
-                "every budget holds, but there was no good record of this machine to compare with",
-                "this run is one now: the next predeploy compares with it",
-            ),
-        )
-    return Answer(word=Word.GO, reasons=(f"every budget holds, and nothing is slower than {baseline}",))
+    counted = [finding for finding in findings if not finding.is_tail]
+    failed, unsure = _told(counted, "failed"), _told(counted, "no verdict")
+    broken = [finding for finding in counted if finding.kind == "lab broken"]
+    if failed:
+        return Answer(word=Word.NO_GO, reasons=failed)
+    if broken:
+        word = Word.DONT_KNOW if all(finding.in_use for finding in broken) else Word.NO_GO
+        return Answer(word=word, reasons=_told(broken, "lab broken"))
+    if unsure:
+        return Answer(word=Word.DONT_KNOW, reasons=unsure)
+    if code != 0 and not findings:
+        return UNTOLD[code]
+    return _compared(judged, [finding.test for finding in findings])
+
+
+def _compared(judged: Sequence[Judged], tails: Sequence[str]) -> Answer:
+    """Return the answer where every budget holds; ``tails`` are slower in one boot, which decides nothing."""
+    slower = tuple(f"{one.key}: {one.reason}" for one in judged if one.change is Change.REGRESSED)
+    if slower:
+        return Answer(word=Word.NO_GO, reasons=slower)
+    unknown = tuple(f"{one.key}: {one.reason}" for one in judged if one.change in (None, Change.INCONCLUSIVE))
+    if unknown or not judged:
+        nothing = ("there is no good record of this machine to compare with; this run is one now",)
+        return Answer(word=Word.DONT_KNOW, reasons=("every budget holds, but", *(unknown or nothing)))
+    notes = (f"slower in this one boot, which decides nothing: {', '.join(tails)}",) if tails else ()
+    reasons = ("every budget holds, and nothing is slower", *(one.reason for one in judged), *notes)
+    return Answer(word=Word.GO, reasons=reasons)
 
 
 def read_junit(path: Path) -> tuple[Finding, ...]:
@@ -107,15 +132,6 @@ def read_junit(path: Path) -> tuple[Finding, ...]:
     return tuple(finding for case in root.iter("testcase") if (finding := _finding(case)) is not None)
 
 
-def last_good(history: Path, hardware: Hardware, engines: Sequence[str]) -> RunEntry | None:
-    """Return the newest stored run of this machine with a good series of the engines asked for."""
-    try:
-        runs = Store(history).contents().runs
-    except StoreError:
-        return None
-    return next((run for run in reversed(runs) if _fits(run, hardware, engines)), None)
-
-
 def main(
     arguments: Sequence[str],
     run: Callable[[Sequence[str]], int] = subprocess.call,
@@ -124,67 +140,68 @@ def main(
     """Run the quick profile, say the word and return its exit code; ``run`` starts a command."""
     started = time.monotonic()
     options = _options(arguments)
-    found = None
-    if options.perf_baseline is None:
-        found = last_good(options.perf_history, probe_hardware(), options.perf_engine or ())
+    history: Path = options.perf_history
+    ref = options.perf_baseline or _last_good(history, options.perf_engine or ())
+    before = _files(history)
     with tempfile.TemporaryDirectory(prefix="predeploy-") as folder:
         junit = Path(folder) / "junit.xml"
-        code = run(command(arguments, options.perf_history, found, options.perf_baseline, junit))
+        code = run(command(arguments, None if options.perf_baseline else ref, junit))
         findings = read_junit(junit)
-    answer = decide(code, findings, options.perf_baseline or (found.short if found else None))
+    allowed = float(options.perf_allowed_change)
+    answer = decide(code, findings, _judged(history, before, ref, allowed))
     say(answer.text(time.monotonic() - started))
     return EXIT_CODES[answer.word]
 
 
-def command(
-    arguments: Sequence[str], history: Path, found: RunEntry | None, named: str | None, junit: Path
-) -> list[str]:
+def command(arguments: Sequence[str], baseline: str | None, junit: Path) -> list[str]:
     """Return the pytest command; what the user gave comes last, and so wins."""
-    compare: list[str] = []
-    if found is not None:
-        compare = ["--perf-baseline", str(history / found.file)]
-    if found is not None or named is not None:
-        # Without a record to compare with, nothing compared is no fault of the run.
-        compare += ["--perf-fail-on", "inconclusive"]
     return [
         *(sys.executable, "-m", "pytest", "tests/perf", "--benchmark-compare", "--perf-profile", "quick"),
-        *("--perf-allowed-change", ALLOWED, *compare, *arguments, "--junitxml", str(junit)),
+        # What one rung gains over another is no question of a deploy.
+        *("-m", "not perf_ladder", "--perf-allowed-change", ALLOWED),
+        *(("--perf-baseline", baseline) if baseline else ()),
+        *(*arguments, "--junitxml", str(junit)),
     ]
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="predeploy", add_help=False, allow_abbrev=False)
     parser.add_argument("--perf-history", type=Path, default=Path(HISTORY))
+    parser.add_argument("--perf-allowed-change", default=ALLOWED)
     parser.add_argument("--perf-baseline")
     parser.add_argument("--perf-engine", action="append")
     return parser.parse_known_args(list(arguments))[0]
 
 
-def _fits(run: RunEntry, hardware: Hardware, engines: Sequence[str]) -> bool:
-    keys = [key for key in run.good_keys() if not engines or key.engine in engines]
-    return bool(keys) and _same_machine(run.environment_of(keys[0]), hardware)
+def _last_good(history: Path, engines: Sequence[str]) -> str | None:
+    found = last_good(history, probe_hardware(), engines)
+    return str(history / found.file) if found is not None else None
 
 
-def _same_machine(environment: Environment, hardware: Hardware) -> bool:
-    fields = IdentitySpec().fields("hardware")
-    return all(getattr(environment.hardware, name) == getattr(hardware, name) for name in fields)
+def _files(history: Path) -> tuple[str, ...]:
+    try:
+        return tuple(run.file for run in Store(history).contents().runs)
+    except StoreError:
+        return ()
+
+
+def _judged(history: Path, before: Sequence[str], ref: str | None, allowed: float) -> list[Judged]:
+    record = newest(history, before)
+    return judge(history, record, ref, allowed) if record is not None and ref is not None else []
 
 
 def _finding(case: ElementTree.Element) -> Finding | None:
     failure = next((part for part in case if part.tag in ("failure", "error")), None)
     if failure is None:
         return None
-    told = {item.get("name"): item.get("value") or "" for item in case.iter("property")}
-    plain = failure.get("message") or (failure.text or "").strip()
-    return Finding(
-        test=case.get("name", "a test"),
-        kind=told.get("vllm_perf.kind", "failed"),
-        explanation=told.get("vllm_perf.explanation") or plain,
-    )
+    message = failure.get("message") or ""
+    kind = next((kind for name, kind in KINDS.items() if f".{name}:" in message), "failed")
+    explanation = (failure.text or "").strip() or message
+    return Finding(test=case.get("name", "a test"), kind=kind, explanation=explanation)
 
 
 def _told(findings: Sequence[Finding], kind: str) -> tuple[str, ...]:
-    """Return one line a finding; the same explanation of several tests is told once."""
+    """Return one reason a finding; the same explanation of several tests is told once."""
     seen: dict[str, str] = {}
     for finding in findings:
         if finding.kind == kind:

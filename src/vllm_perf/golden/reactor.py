@@ -11,9 +11,11 @@ import itertools
 import os
 import select
 import time
+from collections import deque
 from collections.abc import Callable
 
 SELECT_LIMIT = 1024
+MOST_LANES = 16
 
 OnEvent = Callable[[int], None]
 OnTime = Callable[[], None]
@@ -27,6 +29,7 @@ class Reactor:
         self._epoll = select.epoll()
         self._handlers: dict[int, OnEvent] = {}
         self._timers: list[tuple[int, int, OnTime]] = []
+        self._lanes: dict[int, deque[tuple[int, OnTime]]] = {}
         self._order = itertools.count()
         self._running = True
         self._wake_in, self._wake_out = os.pipe()
@@ -47,6 +50,16 @@ class Reactor:
         if self._handlers.pop(fd, None) is not None:
             with contextlib.suppress(OSError):
                 self._epoll.unregister(fd)
+
+    def call_later(self, due_ns: int, gap_ns: int, callback: OnTime) -> None:
+        """Like ``call_at`` for who calls every ``gap_ns``: as long as times only grow, no heap is needed."""
+        lane = self._lanes.get(gap_ns)
+        if lane is None and len(self._lanes) < MOST_LANES:
+            lane = self._lanes[gap_ns] = deque()
+        if lane is None or (lane and lane[-1][0] > due_ns):
+            self.call_at(due_ns, callback)
+        else:
+            lane.append((due_ns, callback))
 
     def call_at(self, due_ns: int, callback: OnTime) -> None:
         """Call ``callback`` at ``due_ns`` or as soon after as possible."""
@@ -79,13 +92,19 @@ class Reactor:
 
     def _fire_due(self) -> None:
         now, timers = time.perf_counter_ns(), self._timers
+        for lane in self._lanes.values():
+            while lane and lane[0][0] <= now:
+                lane.popleft()[1]()
         while timers and timers[0][0] <= now:
             heapq.heappop(timers)[2]()
 
     def _wait(self) -> list[tuple[int, int]]:
-        if not self._timers:
+        heads = [lane[0][0] for lane in self._lanes.values() if lane]
+        if self._timers:
+            heads.append(self._timers[0][0])
+        if not heads:
             return self._epoll.poll()
-        left_ns = self._timers[0][0] - time.perf_counter_ns()
+        left_ns = min(heads) - time.perf_counter_ns()
         if left_ns > 0:
             # epoll.poll rounds up to a whole millisecond, select does not.
             if self._epoll.fileno() >= SELECT_LIMIT:

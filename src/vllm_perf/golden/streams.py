@@ -7,6 +7,9 @@ from vllm_perf.golden.records import Record
 from vllm_perf.golden.render import DONE, LAST_CHUNK, ChunkShape, chunk, dumps, usage, whole
 
 WORDS = tuple(f" t{number}" for number in range(100, 1000))
+WORD_BYTES = tuple(word.encode() for word in WORDS)
+WORD_COUNT = len(WORDS)
+WORD_LENGTH = len(WORDS[0])
 NS_PER_MS = 1_000_000
 
 
@@ -22,6 +25,17 @@ class Plan:
         prefill_ns = profile.prefill_us * uncached_tokens * 1_000
         self.first_ns = round((profile.ttft_ms * NS_PER_MS + prefill_ns) * factor)
         self.sent = 0
+        self.steady_gap_ns = round(self._gap_ns)
+        single = profile.tokens_per_chunk == 1 and not profile.empty_every and not noise.gaps_vary
+        # Tokens from 2 to the last but one are all alike, if they all go to the same channel.
+        self._alike = single and not job.continuous_usage
+        self.steady_until = job.output_tokens - 1
+
+    @property
+    def steady(self) -> bool:
+        """Tell whether the next chunks, up to token ``steady_until``, differ in their word only."""
+        in_answer = self.sent > self._job.profile.reasoning_tokens or not self._job.profile.reasoning_tokens
+        return self._alike and in_answer and 0 < self.sent < self.steady_until
 
     def size(self) -> int:
         """Return the tokens of the next chunk."""
@@ -67,15 +81,18 @@ class ChunkWriter:
         """Return one chunk of generated text, after which ``sent`` tokens are out."""
         if self._job.continuous_usage:
             return chunk(self.shape.text(text, field, None, usage(len(self._job.prompt), sent)))
-        key = (field, len(text))
-        frame = self._frames.get(key)
+        before, after = self.frame(field, len(text))
+        return b"".join((before, text.encode(), after))
+
+    def frame(self, field: str, length: int) -> tuple[bytes, bytes]:
+        """Return what stands before and after an ordinary text of ``length``."""
+        frame = self._frames.get((field, length))
         if frame is None:
             # The text holds no character that JSON or UTF-8 writes longer: its length is all that counts.
-            before, _, after = chunk(self.shape.text("#" * len(text), field)).partition(
-                b'"' + b"#" * len(text) + b'"'
-            )
-            frame = self._frames[key] = (before + b'"', b'"' + after)
-        return b"".join((frame[0], text.encode(), frame[1]))
+            whole, filler = chunk(self.shape.text("#" * length, field)), b'"' + b"#" * length + b'"'
+            before, _, after = whole.partition(filler)
+            frame = self._frames[field, length] = (before + b'"', b'"' + after)
+        return frame
 
     def last_text(self, text: str, field: str) -> bytes:
         """Return the chunk of the last tokens, which carries the finish reason unless that comes apart."""
@@ -125,10 +142,11 @@ def whole_answer(job: Job, created: int, cached: int | None) -> bytes:
     return whole(200, dumps(value))
 
 
-def server_times(record: Record) -> dict[str, float]:
+def server_times(record: Record, first_ns: int | None = None) -> dict[str, float]:
     """Return vLLM's per-request metrics of a finished record, in ms."""
     scheduled = record.scheduled_ns or record.received_ns
-    first, last = record.first_token_ns or scheduled, record.last_token_ns or scheduled
+    first = first_ns or record.first_token_ns or scheduled
+    last = record.last_token_ns or scheduled
     tokens = record.output_tokens
     times = {
         "time_to_first_token_ms": (first - scheduled) / NS_PER_MS,

@@ -61,9 +61,7 @@ class Connection:
 
         What the socket does not take at once follows when it can (``blocked`` is then true).
         """
-        if self.closed:
-            return time.perf_counter_ns()
-        if self._tls is not None:
+        if self._tls is not None and not self.closed:
             self._tls.write(data)
             data = self._tls_out.read()
         return self._send(data)
@@ -111,10 +109,10 @@ class Connection:
             self._send(self._tls_out.read())
 
     def _send(self, data: bytes) -> int:
+        if self._out or self.closed:
+            self._out += b"" if self.closed else data
+            return time.perf_counter_ns()
         stamp = time.perf_counter_ns()
-        if self._out:
-            self._out += data
-            return stamp
         try:
             sent = self._sock.send(data)
         except BlockingIOError:
@@ -122,7 +120,7 @@ class Connection:
         except OSError:
             self.close()
             return stamp
-        if sent < len(data):
+        if sent != len(data):
             self._out += data[sent:]
             self._reactor.change(self._fd, select.EPOLLIN | select.EPOLLOUT)
         return stamp

@@ -61,15 +61,20 @@ class BaselineSet:
     created: bool = False
 
     @property
-    def partnerless(self) -> tuple[str, ...]:
-        """Return one sentence for each series without a partner, on either side.
+    def alone(self) -> tuple[NoBaseline, ...]:
+        """Return the series of this run that have no baseline and should have one.
 
-        A metric that has no value here and never had one (no SLO, no ``/metrics``) needs no partner.
+        A metric that has no value here and never had one (no SLO, no ``/metrics``) needs no partner, and
+        neither does anything in the run that makes the baseline.
         """
         if self.created:
             return ()
-        alone = [item for item in self.missing.values() if item.key not in self.unmeasured]
-        lines = [f"{item.key}: {item.reason}" for item in alone]
+        return tuple(item for item in self.missing.values() if item.key not in self.unmeasured)
+
+    @property
+    def partnerless(self) -> tuple[str, ...]:
+        """Return one sentence for each series without a partner, on either side."""
+        lines = [f"{item.key}: {item.reason}" for item in self.alone]
         return (*lines, *(f"{key}: in the baseline, not in this run" for key in self.vanished))
 
 

@@ -40,12 +40,15 @@ class Compared:
 class RunComparison:
     """A whole run against its baselines, which are in ``bases`` by file.
 
-    ``partnerless`` has a sentence for each series on one side only.
+    ``partnerless`` has a sentence for each series on one side only: ``missing`` are those of this run with
+    the reason, ``vanished`` those of the baselines.
     """
 
     compared: tuple[Compared, ...]
     bases: Mapping[str, RunRecord] = field(default_factory=dict)
     partnerless: tuple[str, ...] = ()
+    missing: Mapping[SeriesKey, str] = field(default_factory=dict)
+    vanished: tuple[SeriesKey, ...] = ()
     created: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -102,6 +105,8 @@ def compare_run(head: RunRecord, baselines: BaselineSet, load: Load, rules: Rule
         compared=tuple(compared[series.key] for series in head.series if series.key in compared),
         bases=runs,
         partnerless=baselines.partnerless,
+        missing={item.key: item.reason for item in baselines.alone},
+        vanished=baselines.vanished,
         created=baselines.created,
     )
 

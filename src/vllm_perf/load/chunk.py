@@ -9,7 +9,11 @@ from typing import Any
 
 from vllm_perf.load.sample import ServerTimes
 
-MARKERS = (b'"content":"', b'"text":"', b'"reasoning":"', b'"reasoning_content":"')
+MARKERS = tuple(
+    b'"%b":%b"' % (name, blank)
+    for blank in (b"", b" ")
+    for name in (b"content", b"text", b"reasoning", b"reasoning_content")
+)
 REASONING = ("reasoning", "reasoning_content")
 
 

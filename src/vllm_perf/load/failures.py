@@ -34,6 +34,10 @@ class ConnectTimeout(TimeoutError):
     """Say that a connection, its tunnel and TLS included, was not open in time."""
 
 
+class TrustUnreadable(OSError):
+    """Say that the certificate authority asked for cannot be read."""
+
+
 class NoAnswer(ConnectionResetError):
     """Say that the server closed a connection instead of answering."""
 
@@ -47,6 +51,8 @@ def malformed_key(target: Target) -> Failure | None:
 def way_failure(error: BaseException, target: Target, url: str) -> Failure:
     """Name what broke on the way to ``url``, before any byte of an answer."""
     secrets = tuple(secret for secret in (target.api_key,) if secret)
+    if isinstance(error, TrustUnreadable):
+        return Failure(Category.TLS_TRUST, f"nothing was sent: {error}", "correct the path in ca_file")
     if target.proxy and (isinstance(error, ProxyError) or not isinstance(error, ConnectTimeout | NoAnswer)):
         hop = parse_address(target.proxy, what="proxy").netloc
         if not _is_tls_failure(error):

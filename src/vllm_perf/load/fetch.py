@@ -2,6 +2,7 @@
 """Ask a server one small question outside the load (tokenize, metrics, models), never through a proxy of
 the environment and never twice."""
 
+import contextlib
 import http.client
 import json
 import ssl
@@ -48,18 +49,16 @@ def fetch(target: Target, url: str, *, body: bytes | None = None, timeout_s: flo
         headers["Authorization"] = f"Bearer {target.api_key}"
     if body is not None:
         headers["Content-Type"] = "application/json"
-    connection = _connection(address, target, timeout_s)
     try:
-        path, hop = _path(address, target)
-        connection.request("GET" if body is None else "POST", path, body=body, headers=headers | hop)
-        response = connection.getresponse()
-        return Answer(status=response.status, body=response.read())
+        with contextlib.closing(_connection(address, target, timeout_s)) as connection:
+            path, hop = _path(address, target)
+            connection.request("GET" if body is None else "POST", path, body=body, headers=headers | hop)
+            response = connection.getresponse()
+            return Answer(status=response.status, body=response.read())
     except (OSError, ValueError, http.client.HTTPException) as error:
         # ValueError: a header value with a line break; its text would show the key.
         seen = "the key holds a character no header may hold" if isinstance(error, ValueError) else f"{error}"
         raise FetchError(f"{url}: {type(error).__name__}: {seen}") from None
-    finally:
-        connection.close()
 
 
 def post_json(target: Target, url: str, data: Any, *, timeout_s: float = 10.0) -> Answer:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vllm_perf.load.address import Address, parse_address
 from vllm_perf.load.clock import stamp_socket
-from vllm_perf.load.failures import ProxyError
+from vllm_perf.load.failures import ProxyError, TrustUnreadable
 from vllm_perf.load.fetch import tls_context
 from vllm_perf.load.framing import Framing
 from vllm_perf.load.plan import Target
@@ -49,8 +49,15 @@ def plan_route(target: Target, *, stamps: bool) -> Route:
     hop = proxy or address
     found = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
     places = tuple((family, place) for family, _, _, _, place in found)
-    context = tls_context(target) if address.tls else None
+    context = _context(target) if address.tls else None
     return Route(address=address, proxy=proxy, context=context, places=places, stamps=stamps)  # type: ignore[arg-type]
+
+
+def _context(target: Target) -> ssl.SSLContext:
+    try:
+        return tls_context(target)
+    except OSError as error:
+        raise TrustUnreadable(f"{target.ca_file}: {error.strerror or error}") from error
 
 
 class Opening:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 def quiet_gc() -> Iterator[None]:
     """Keep the garbage collector out of the load: one full pass takes tens of milliseconds."""
     was_enabled = gc.isenabled()
-    gc.collect()
     gc.freeze()
     gc.disable()
     try:

@@ -13,6 +13,7 @@ from vllm_perf.spec.workload import WorkloadSpec
 RunValue = Callable[[Run, WorkloadSpec], float]
 Kind = Literal["time", "gaps", "rate", "share", "count"]
 Combine = Literal["mean", "sum", "max"]
+TAIL_ALLOWANCE = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +23,9 @@ class Metric:
     ``time``: a statistic over one time a request (``of``); ``quantile`` ``None`` is the mean.
     ``gaps``: a quantile over all chunk gaps. ``rate``: one value a repetition (``of_run``), averaged.
     ``share``: a share of the requests sent. ``count``: counted exactly, ``combine``\\ d over repetitions.
-    ``absolute_floor``: a change smaller than this, in ``unit``, is nobody's regression.
-    ``gating``: a comparison may turn red on it. ``needs_tokens``: it is an estimate without ``usage``.
+    ``allowance``: how many times the asked change it is allowed (a tail of 200 requests wavers two to three
+    times as much as their median). ``absolute_floor``: a change smaller than this, in ``unit``, is nobody's
+    regression. ``gating``: a comparison may turn red on it. ``needs_tokens``: an estimate without ``usage``.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Metric:
     combine: Combine = "mean"
     gating: bool = False
     absolute_floor: float | None = None
+    allowance: float = 1.0
     needs_tokens: bool = False
 
 
@@ -48,7 +51,7 @@ def _times(
     needs_tokens: bool = False,
 ) -> tuple[Metric, ...]:
     """Return the mean and the percentiles of one time; P99 is reported, never gating (it needs 459)."""
-    quantiles = {"mean": None, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+    quantiles: dict[str, float | None] = {"mean": None, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
     return tuple(
         Metric(
             name=f"{name}_{suffix}",
@@ -59,6 +62,7 @@ def _times(
             quantile=quantile,
             gating=suffix in gating,
             absolute_floor=absolute_floor,
+            allowance=TAIL_ALLOWANCE if quantile is not None and quantile > 0.5 else 1.0,
             needs_tokens=needs_tokens,
         )
         for suffix, quantile in quantiles.items()
@@ -119,6 +123,7 @@ def _gaps(suffix: str, quantile: float) -> Metric:
         kind="gaps",
         quantile=quantile,
         absolute_floor=0.1,
+        allowance=TAIL_ALLOWANCE if quantile > 0.5 else 1.0,
     )
 
 

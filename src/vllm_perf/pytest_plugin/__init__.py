@@ -81,20 +81,24 @@ def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: di
     steady_machine_info(machine_info)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[None, Any, Any]:
     """Keep each engine's tests on one worker (``--dist load`` and ``loadgroup`` would boot it on several)."""
-    from vllm_perf.pytest_plugin.xdist_scheduler import make_scheduler  # xdist's types, only when it runs
+    stock = yield
+    if not is_perf_project(config):
+        return stock
+    from vllm_perf.pytest_plugin.plan import engine_names  # xdist's types, only when it runs
+    from vllm_perf.pytest_plugin.xdist_scheduler import choose_scheduler
 
-    return make_scheduler(config, log)
+    return choose_scheduler(stock, config, log, engine_names(read_options(config)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell an xdist worker where this session's cells are."""
-    from vllm_perf.pytest_plugin.workers import prepare_node  # xdist's types, only when it runs
+    from vllm_perf.pytest_plugin.xdist_controller import prepare  # only when xdist runs
 
-    prepare_node(node)
+    prepare(node)
 
 
 @pytest.hookimpl(wrapper=True)

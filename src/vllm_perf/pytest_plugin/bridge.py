@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Put our rows into pytest-benchmark's own session, so that its table, saving, compare and histogram work.
 
-This is the only file that knows pytest-benchmark's objects (5.x: ``benchmarksession.benchmarks`` holds
-``Metadata``; its session-finish wrapper saves and compares whatever is in there by then).
+This and ``stock_checks`` are the only files that know pytest-benchmark's objects (5.x:
+``benchmarksession.benchmarks`` holds ``Metadata``; its session-finish wrapper saves and compares whatever
+is in there by then).
 """
 
 import datetime
@@ -13,29 +14,48 @@ from typing import Any
 import pytest
 from pytest_benchmark.stats import Metadata
 
-PLUGIN = "pytest-benchmark"
+from vllm_perf.history.benchmark_rows import row_of
+from vllm_perf.history.record import Series
+from vllm_perf.pytest_plugin import stock_checks
+
 SESSION = "_benchmarksession"
 MOMENTARY = ("hz_actual", "hz_actual_friendly", "hz_advertised", "hz_advertised_friendly")
 
 
 def append_rows(config: pytest.Config, rows: Iterable[dict[str, Any]]) -> int:
-    """Append rows to pytest-benchmark's session; return how many, 0 where the plugin is not there."""
+    """Append rows to pytest-benchmark's session; return how many, 0 where the plugin is switched off."""
     session = benchmark_session(config)
-    if session is None:
+    if session is None or is_disabled(config):
         return 0
-    made = [_metadata(row) for row in rows]
+    made = [metadata_of(row) for row in rows]
     session.benchmarks.extend(made)
     if made and not session.save and not session.autosave and not session.json:
         session.autosave = f"{datetime.datetime.now(datetime.UTC):%Y%m%d_%H%M%S}_vllm-perf"
+    stock_checks.take_over(session, [one.fullname for one in made])
     return len(made)
 
 
+def stock_failure(config: pytest.Config, series: Series) -> str | None:
+    """Return what the user's own ``--benchmark-compare-fail`` says against a series, or ``None``."""
+    session = benchmark_session(config)
+    row = row_of(series)
+    if session is None or row is None or is_disabled(config):
+        return None
+    return stock_checks.failure(session, metadata_of(row))
+
+
 def benchmark_session(config: pytest.Config) -> Any:
-    """Return pytest-benchmark's session object, or ``None`` when the plugin is switched off."""
+    """Return pytest-benchmark's session object, or ``None`` when the plugin is not there."""
     return getattr(config, SESSION, None)
 
 
-def _metadata(row: dict[str, Any]) -> Any:
+def is_disabled(config: pytest.Config) -> bool:
+    """Tell whether the user switched pytest-benchmark off (xdist does as well, which does not concern us)."""
+    off = config.getoption("benchmark_disable", False) or config.getoption("benchmark_skip", False)
+    return bool(off) and not config.getoption("benchmark_enable", False)
+
+
+def metadata_of(row: dict[str, Any]) -> Any:
     """Return a row as pytest-benchmark keeps one: as if a fixture had timed it once per sample."""
     fixture = SimpleNamespace(
         name=row["name"],

@@ -2,7 +2,7 @@
 """Compare what a session measures with its baselines, and explain each metric's change."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from vllm_perf.history.baseline import find_baselines
@@ -49,13 +49,20 @@ class Comparisons:
 
     @cached_property
     def search(self) -> Search:
-        """Return where baselines are looked for."""
-        return search_for(
+        """Return where baselines are looked for.
+
+        Raises:
+            StoreError: ``--perf-baseline`` names nothing that is stored, or the store cannot be read.
+        """
+        found = search_for(
             Store(self.config.history_dir),
             self.config.baseline,
             directory=self.config.root,
             suite=self.suite,
             mainline=self.policy.mainline,
+        )
+        return replace(
+            found, runs=tuple(run for run in found.runs if run.run_id not in self.config.resumed_runs)
         )
 
     def of(self, case: Case, result: CellResult) -> Told | None:

@@ -5,21 +5,44 @@ Under xdist the workers measure and the controlling process records; alone, one 
 """
 
 import shutil
+import signal
+import threading
 from collections.abc import Generator
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vllm_perf.engine.state import sweep_orphans
+from vllm_perf.history.git import describe_suite
 from vllm_perf.lab.machine import detect_machine
 from vllm_perf.pytest_plugin import items as perf_items
+from vllm_perf.pytest_plugin.cells import CellFolder
 from vllm_perf.pytest_plugin.finish import Ending, finish
 from vllm_perf.pytest_plugin.options import PerfConfig
+from vllm_perf.pytest_plugin.owner import Owner
 from vllm_perf.pytest_plugin.plan import Plan, make_plan
 from vllm_perf.pytest_plugin.progress import Progress
-from vllm_perf.pytest_plugin.resume import begin
 from vllm_perf.pytest_plugin.session import PerfSession, open_session
-from vllm_perf.pytest_plugin.workers import cell_folder, is_worker, take_gpus
+from vllm_perf.pytest_plugin.sessions import (
+    Takeover,
+    fingerprint,
+    note_record,
+    open_folder,
+    prune,
+    read_manifest,
+    take_over,
+    versions_of,
+)
+from vllm_perf.pytest_plugin.workers import (
+    cell_folder,
+    is_worker,
+    session_folder,
+    session_owner,
+    take_gpus,
+)
 
 EXIT_FAILED, EXIT_NO_VERDICT, EXIT_LAB_BROKEN = 1, 10, 11
 
@@ -51,16 +74,6 @@ class Controller:
         take_gpus(pytest_config, machine.devices if machine.kind == "cuda" else (), per_engine)
         return cls(pytest_config, config, plan)
 
-    def begin(self) -> None:
-        """Prepare the session's folder, taking over an interrupted one's cells where that was asked for."""
-        if is_worker(self.pytest_config):
-            return
-        taken = begin(
-            cell_folder(self.config.work_dir, self.pytest_config), self.plan, resume=self.config.resume
-        )
-        if taken:
-            self.progress.say(f"taken over from an interrupted run, not measured again: {', '.join(taken)}")
-
     @cached_property
     def progress(self) -> Progress:
         """Return where progress is shown; xdist's workers share the controller's stderr."""
@@ -69,17 +82,61 @@ class Controller:
     @cached_property
     def session(self) -> PerfSession:
         """Return the lab of this process."""
-        self.begin()
-        folder = cell_folder(self.config.work_dir, self.pytest_config)
-        return open_session(self.config, self.plan, folder, self.progress)
+        if not is_worker(self.pytest_config):
+            self.prepare_cells()
+        mark = self.fingerprint
+        open_folder(self.folder, mark, session_owner(self.pytest_config))
+        self._forget_resumed()
+        end_on_sigterm()
+        return open_session(self.config, self.plan, self.folder, self.progress)
+
+    @property
+    def folder(self) -> Path:
+        """Return where this session's cells are."""
+        return cell_folder(self.config.work_dir, self.pytest_config)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return what makes an interrupted session's cells as good as this one's."""
+        suite = describe_suite(self.config.root)
+        return fingerprint(self.config, self.plan, suite, versions_of(self.plan, self.config))
+
+    def prepare_cells(self) -> None:
+        """Clear away what nobody came back for, and take an interrupted session over where that was asked.
+
+        Once a session, in the process that owns it.
+        """
+        if self.folder.exists():
+            return
+        sessions = session_folder(self.config.work_dir)
+        prune(sessions)
+        if self.config.resume:
+            taken = take_over(sessions, self.folder, self.fingerprint, Owner.me())
+            self.progress.say(_told(taken))
+
+    def _forget_resumed(self) -> None:
+        """Keep what an interrupted session recorded from becoming the baseline of its own continuation."""
+        manifest = read_manifest(self.folder)
+        if manifest is not None and manifest.records:
+            self.config = replace(self.config, resumed_runs=manifest.records)
 
     def collected(self, items: list[pytest.Item]) -> None:
-        """Order the tests."""
+        """Order the tests; those without a case in this run are deselected, which pytest counts and shows."""
+        empty = [item for item in items if perf_items.is_empty(item)]
+        if empty:
+            items[:] = [item for item in items if item not in empty]
+            self.pytest_config.hook.pytest_deselected(items=empty)
         perf_items.order(items, self.plan)
+        if is_worker(self.pytest_config) and any(map(perf_items.is_perf, items)):
+            CellFolder(self.folder).join()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how each perf test ended, from whichever process it comes."""
+        self.note(report)
+
+    def note(self, report: pytest.TestReport) -> None:
+        """Note how one test ended."""
         outcome = getattr(report, "vllm_perf", None)
         if outcome is not None:
             self.outcomes[report.nodeid] = outcome
@@ -92,21 +149,35 @@ class Controller:
 
         The outermost wrapper, so that our rows are there before pytest-benchmark's own saves and compares.
         """
-        self._finish(session, exitstatus)
+        self._close()
+        if not is_worker(self.pytest_config):
+            self._finish(session, exitstatus)
         yield
+        if not is_worker(self.pytest_config):
+            # xdist's workers are gone by now; one that crashed may have left its engine.
+            for sentence in sweep_orphans():
+                self.progress.say(sentence)
 
-    def _finish(self, session: pytest.Session, exitstatus: int) -> None:
+    def _close(self) -> None:
         if "session" in self.__dict__:
             self.session.close()
+        CellFolder(self.folder).leave()
         self.progress.done()
-        if is_worker(self.pytest_config) or not self.outcomes:
-            return
+
+    def _finish(self, session: pytest.Session, exitstatus: int) -> None:
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
-        self.ending = finish(self, interrupted=interrupted)
-        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            session.exitstatus = self.exit_code(int(exitstatus))
-        if not interrupted:
-            shutil.rmtree(cell_folder(self.config.work_dir, self.pytest_config), ignore_errors=True)
+        self._forget_resumed()
+        if self.outcomes:
+            self.ending = finish(self, interrupted=interrupted)
+            if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+                session.exitstatus = self.exit_code(int(exitstatus))
+        kept = len(list(self.folder.glob("*.json")))
+        if interrupted and kept:
+            if self.ending is not None and self.ending.recorded.record is not None:
+                note_record(self.folder, self.ending.recorded.record.run_id)
+            self.progress.say(f"interrupted; {kept} measured cells are kept: --perf-resume continues")
+        elif not self.pytest_config.option.collectonly:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def exit_code(self, otherwise: int) -> int:
         """Return 1 for a failed budget or comparison, else 11 for a broken lab, else 10 for no verdict."""
@@ -127,5 +198,21 @@ class Controller:
 
     def pytest_unconfigure(self) -> None:
         """Leave nothing running, whatever happened before."""
-        if "session" in self.__dict__:
-            self.session.close()
+        self._close()
+
+
+def _told(taken: Takeover | None) -> str:
+    if taken is None:
+        return "nothing to resume: no interrupted session measured the same engines, loads and versions"
+    cells = ", ".join(taken.cells) or "none of its cells"
+    return f"resuming an interrupted session; taken over, not measured again: {cells}"
+
+
+def end_on_sigterm() -> None:
+    """Let SIGTERM (a cancelled CI job) end the session as Ctrl-C does, so that no engine is left behind."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt("SIGTERM")

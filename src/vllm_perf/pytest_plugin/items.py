@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn the plan into tests: one per engine, workload and metric, in an order that boots each engine once."""
 
+from collections.abc import Collection
+
 import pytest
 
 from vllm_perf.lab.result import BOOT
@@ -10,7 +12,7 @@ METRICS_MARK = "perf_metrics"
 LADDER_MARK = "perf_ladder"
 CASE = "perf_case"
 ENGINE = "perf_engine"
-LADDER_SCOPE = "~ladder"
+LADDER_SCOPE = "ladder"
 Case = tuple[str, str, str]
 
 
@@ -19,11 +21,14 @@ def parametrize(metafunc: pytest.Metafunc, plan: Plan) -> None:
 
     ``perf_case`` and ``@pytest.mark.perf_metrics("ttft_p50", ..., workload="chat")``: one case per engine,
     workload and metric. ``@pytest.mark.perf_ladder(...)`` takes the last engine only. ``perf_engine``
-    alone: one per engine. The id starts with the engine, so that xdist can keep its tests together.
+    alone: one per engine. The id starts with the engine, so that xdist can keep its tests together, or with
+    "ladder" where a test needs several.
     """
     if CASE in metafunc.fixturenames:
         cases = _cases(metafunc, plan)
-        metafunc.parametrize(CASE, cases, ids=[":".join(case) for case in cases], scope="session")
+        first = (LADDER_SCOPE,) if metafunc.definition.get_closest_marker(LADDER_MARK) else ()
+        ids = [":".join((*first, *case)) for case in cases]
+        metafunc.parametrize(CASE, cases, ids=ids, scope="session")
     elif ENGINE in metafunc.fixturenames:
         names = [engine.name for engine in plan.engines]
         metafunc.parametrize(ENGINE, names, ids=[f"{name}:" for name in names], scope="session")
@@ -56,11 +61,16 @@ def engine_of(item: pytest.Item) -> str | None:
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return None
-    if CASE in callspec.params:
-        name: str = callspec.params[CASE][0]
-        return name
-    alone: str | None = callspec.params.get(ENGINE)
-    return alone
+    case, alone = callspec.params.get(CASE), callspec.params.get(ENGINE)
+    if isinstance(case, tuple):
+        return str(case[0])
+    return alone if isinstance(alone, str) else None
+
+
+def is_empty(item: pytest.Item) -> bool:
+    """Tell whether a perf test has no case in this run: pytest keeps it once, to be skipped."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    return any(name in params for name in (CASE, ENGINE)) and engine_of(item) is None
 
 
 def is_perf(item: pytest.Item) -> bool:
@@ -88,12 +98,18 @@ def order(items: list[pytest.Item], plan: Plan) -> None:
     items.sort(key=key)
 
 
-def scope_of(nodeid: str, dist: str = "load") -> str:
-    """Return what xdist keeps on one worker: the engine of a perf test; any other test as ``--dist`` says."""
-    if "[" in nodeid and ":" in (inside := nodeid.rsplit("[", 1)[1]):
-        return inside.split(":", 1)[0]
+def scope_of(nodeid: str, engines: Collection[str], dist: str = "load") -> str:
+    """Return what xdist keeps on one worker: the engine of a perf test; any other test as ``--dist`` says.
+
+    ``engines`` are the names that a perf test's id may begin with: parameters of other people's tests may
+    hold a colon as well.
+    """
+    inside = nodeid.rsplit("[", 1)[1] if "[" in nodeid else ""
+    scope, colon, _rest = inside.partition(":")
+    if colon and (scope in engines or scope == LADDER_SCOPE):
+        return scope
     if dist == "loadfile":
         return nodeid.split("::", 1)[0]
     if dist == "loadscope":
         return nodeid.rsplit("::", 1)[0]
-    return nodeid
+    return nodeid.rsplit("@", 1)[1] if dist == "loadgroup" and "@" in nodeid else nodeid

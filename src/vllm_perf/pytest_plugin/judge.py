@@ -8,6 +8,8 @@ import pytest
 
 from vllm_perf.lab.result import CellResult
 from vllm_perf.pytest_plugin import OUTCOME
+from vllm_perf.pytest_plugin.bridge import stock_failure
+from vllm_perf.pytest_plugin.comparisons import Told
 from vllm_perf.pytest_plugin.failures import BudgetFailed, LabBroken, NoVerdict, PerfOutcome
 from vllm_perf.pytest_plugin.items import Case
 from vllm_perf.pytest_plugin.session import PerfSession
@@ -50,7 +52,7 @@ class Judge:
 
     def check_gain(self) -> None:
         """Hold the last rung against the first: every budget that names another engine."""
-        result = self._measured()
+        result = self._cell_of(self.engine)
         self._require_valid(result)
         metric = self.case[2]
         budgets = [one for one in self._budgets() if one.relative_to is not None]
@@ -105,14 +107,18 @@ class Judge:
             self._end(LabBroken, result.failure, result)
         return result
 
+    def _cell_of(self, engine: EngineSpec) -> CellResult:
+        """Return a cell that the engine's own tests measure as well: under xdist another worker has them."""
+        result = self.session.cell(engine, self.workload, patient=True)
+        if result.failure is not None:
+            self._end(LabBroken, result.failure, result)
+        return result
+
     def _other(self, engine: str) -> CellResult:
         spec = next((one for one in self.session.plan.engines if one.name == engine), None)
         if spec is None:
             self._end(NoVerdict, f"the rung to compare with, '{engine}', is not part of this run", None)
-        result = self.session.cell(spec, self.workload)
-        if result.failure is not None:
-            self._end(LabBroken, result.failure, result)
-        return result
+        return self._cell_of(spec)
 
     def _of(self, result: CellResult) -> Any:
         measurement = result.measurement(self.case[2])
@@ -143,8 +149,11 @@ class Judge:
     def _comparison(self, result: CellResult) -> dict[str, str]:
         """Hold the case against its baseline; return what there is to say of it, for the report."""
         outcome = self.session.comparisons.of(self.case, result)
-        if outcome is None or outcome.created:
-            return {}
+        told = {} if outcome is None or outcome.created else self._judge_change(outcome, result)
+        self._stock_checks(result)
+        return told
+
+    def _judge_change(self, outcome: Told, result: CellResult) -> dict[str, str]:
         fail_on = self.session.config.fail_on
         if outcome.comparison is None:
             if fail_on == "inconclusive":
@@ -156,6 +165,13 @@ class Judge:
         if change is Change.INCONCLUSIVE and outcome.comparison.gating and fail_on == "inconclusive":
             self._end(NoVerdict, outcome.explanation, result, change=str(change))
         return {"change": str(change)}
+
+    def _stock_checks(self, result: CellResult) -> None:
+        """Hold the case against ``--benchmark-compare-fail``, which would otherwise end the whole session."""
+        series = result.find(self.case[2])
+        said = stock_failure(self.item.config, series) if series is not None else None
+        if said is not None:
+            self._end(BudgetFailed, said, result, change=str(Change.REGRESSED))
 
     def _pass(self, result: CellResult, **more: str) -> None:
         self._note("passed", "", result, **more)

@@ -60,7 +60,10 @@ OPTIONS: tuple[Option, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerfConfig:
-    """What the user asked for; every path is absolute."""
+    """What the user asked for; every path is absolute.
+
+    ``resumed_runs`` are stored runs that hold cells of this very session: never a baseline of it.
+    """
 
     root: Path
     profile: Profile
@@ -88,6 +91,7 @@ class PerfConfig:
     html: Path | None
     markdown: Path | None
     compare: bool
+    resumed_runs: tuple[str, ...] = ()
 
     @property
     def work_dir(self) -> Path:
@@ -200,12 +204,14 @@ def _number(text: str, what: str) -> float:
 def swallowed_path(config: pytest.Config) -> str | None:
     """Return the path that ``--benchmark-compare PATH`` took as a run's name, if it did.
 
-    ``pytest --benchmark-compare tests/perf`` would compare nothing, collect everything and exit 0.
+    ``pytest --benchmark-compare tests/perf`` would compare nothing, collect everything and exit 0. A stored
+    run may be named by its file as well, so that only folders, Python files and node ids are tests.
     """
     value = config.getoption("benchmark_compare", None)
-    if isinstance(value, str) and (config.invocation_params.dir / value).exists():
-        return value
-    return None
+    if not isinstance(value, str):
+        return None
+    path = config.invocation_params.dir / value.split("::", 1)[0]
+    return value if path.is_dir() or (path.suffix == ".py" and path.is_file()) else None
 
 
 def is_perf_project(config: pytest.Config) -> bool:

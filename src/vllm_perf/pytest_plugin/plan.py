@@ -33,6 +33,21 @@ class Plan:
         return self.engines[0]
 
 
+EXTERNAL = "external"
+
+
+def engine_names(config: PerfConfig) -> frozenset[str]:
+    """Return every name that a perf test's id may begin with.
+
+    Raises:
+        pytest.UsageError: the engines file is wrong.
+    """
+    try:
+        return frozenset((*load_engines(config.engines_file).engines, EXTERNAL))
+    except SpecError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
 def make_plan(config: PerfConfig, machine: Machine) -> Plan:
     """Choose engines and workloads.
 
@@ -58,7 +73,7 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
     ladder: Ladder | None = None
     engines: tuple[EngineSpec, ...]
     if config.base_url:
-        engines = (EngineSpec(name="external", title="external", model=config.model or ""),)
+        engines = (EngineSpec(name=EXTERNAL, title=EXTERNAL, model=config.model or ""),)
     else:
         ladder = pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(kind)
         engines = tuple(book.engine(name) for name in config.engines or _rungs(config, ladder))

@@ -23,6 +23,7 @@ from vllm_perf.lab.machine import Machine, detect_machine
 from vllm_perf.lab.measure import Bench, measure_cell
 from vllm_perf.lab.result import BOOT, CellResult
 from vllm_perf.load.counting import counter_for
+from vllm_perf.load.fetch import FetchError
 from vllm_perf.load.floor import FloorMeter
 from vllm_perf.pytest_plugin.budgets import BudgetBook
 from vllm_perf.pytest_plugin.cells import CellFolder
@@ -30,6 +31,7 @@ from vllm_perf.pytest_plugin.comparisons import Comparisons
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.plan import Plan
 from vllm_perf.pytest_plugin.progress import Progress
+from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.category import Category
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.workload import WorkloadSpec
@@ -124,11 +126,22 @@ class PerfSession:
         if "pool" in self.__dict__:
             self.pool.close()
 
-    def cell(self, spec: EngineSpec, workload: WorkloadSpec) -> CellResult:
-        """Return one measured cell, measuring it unless someone has."""
+    def cell(self, spec: EngineSpec, workload: WorkloadSpec, *, patient: bool = False) -> CellResult:
+        """Return one measured cell, measuring it unless someone has.
+
+        ``patient``: leave it to the xdist workers that have the engine's own tests, as long as there are any.
+        """
         return self.cells.obtain(
-            spec.name, workload.name, lambda: self._measure(spec, workload), self.release
+            spec.name,
+            workload.name,
+            lambda: self._measure(spec, workload),
+            lambda: self._wait_for(f"{spec.name} under {workload.name}"),
+            patient=patient,
         )
+
+    def _wait_for(self, what: str) -> None:
+        self.release()
+        self.progress.say(f"waiting for another worker to measure {what}")
 
     def boot(self, spec: EngineSpec) -> CellResult:
         """Return the series of an engine's boot, booting it unless someone has."""
@@ -153,7 +166,7 @@ class PerfSession:
             return measure_cell(
                 self.bench, engine, workload, counter_for(engine.target), self._rate(spec, workload)
             )
-        except LabError as error:
+        except (LabError, SpecError, FetchError) as error:
             return CellResult(engine=spec.name, workload=workload.name, failure=str(error))
 
     def _rate(self, spec: EngineSpec, workload: WorkloadSpec) -> float | None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-FOLDER = "vllm_perf_cells"
+from vllm_perf.pytest_plugin.owner import Owner
+
+FOLDER, OWNER = "vllm_perf_cells", "vllm_perf_owner"
 NAME = pytest.StashKey[str]()
 
 
@@ -23,6 +25,12 @@ def session_name(config: pytest.Config) -> str:
     return config.stash[NAME]
 
 
+def session_owner(config: pytest.Config) -> Owner:
+    """Return the process that the session belongs to; a worker's is the controller."""
+    given = Owner.parse(str(getattr(config, "workerinput", {}).get(OWNER, "")))
+    return given or Owner.me()
+
+
 def is_worker(config: pytest.Config) -> bool:
     """Tell whether this process is one of xdist's workers."""
     return hasattr(config, "workerinput")
@@ -31,6 +39,7 @@ def is_worker(config: pytest.Config) -> bool:
 def prepare_node(node: Any) -> None:
     """Give a worker the session's name before it starts."""
     node.workerinput[FOLDER] = session_name(node.config)
+    node.workerinput[OWNER] = str(Owner.me())
 
 
 def deal_gpus(gpus: Sequence[str], worker: int, per_engine: int) -> tuple[str, ...]:
@@ -54,6 +63,11 @@ def take_gpus(config: pytest.Config, gpus: Sequence[str], per_engine: int) -> No
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(deal_gpus(gpus, worker_number(config), per_engine))
 
 
+def session_folder(work_dir: Path) -> Path:
+    """Return where the sessions of a checkout have their folders."""
+    return work_dir / "sessions"
+
+
 def cell_folder(work_dir: Path, config: pytest.Config) -> Path:
     """Return where this session's cells are."""
-    return work_dir / "sessions" / session_name(config)
+    return session_folder(work_dir) / session_name(config)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedule by engine: all tests of one engine go to one worker, so that no engine boots twice."""
+"""Schedule by engine: all tests of one engine go to one worker, so that no engine boots twice.
 
+Only where perf tests were collected; everything else stays with xdist's own scheduler (or another plugin's).
+"""
+
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -10,14 +14,59 @@ from vllm_perf.pytest_plugin.items import scope_of
 
 
 class EngineScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Split tests by engine where they have one, else as ``--dist`` says."""
+    """Split tests by engine where they have one, else as ``--dist`` says; in the order of collection.
+
+    xdist would start with the largest scope. Tests that compare rungs are collected last and must start
+    last: they wait for cells that other workers measure.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any, engines: Collection[str]) -> None:
+        super().__init__(config, log)
+        self._engines = engines
+
+    def schedule(self) -> None:
+        """Hand out the scopes in the order in which they were collected."""
+        self.config.option.loadscopereorder = False
+        super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
-        return scope_of(nodeid, str(self.config.getvalue("dist")))
+        return scope_of(nodeid, self._engines, str(self.config.getvalue("dist")))
 
 
-def make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return the scheduler, or ``None`` (xdist's own) for modes that keep every test everywhere."""
+class Chooser:
+    """Be xdist's own scheduler until it is known whether perf tests were collected."""
+
+    def __init__(self, stock: Any, config: pytest.Config, log: Any, engines: Collection[str]) -> None:
+        self._inner, self._config, self._log, self._engines = stock, config, log, engines
+        self._collections: list[tuple[Any, Sequence[str]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer everything else as the scheduler in use does."""
+        return getattr(self._inner, name)
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        """Take note of what a worker collected."""
+        self._collections.append((node, collection))
+        self._inner.add_node_collection(node, collection)
+
+    def schedule(self) -> None:
+        """Choose at the first call, then hand out tests."""
+        if not isinstance(self._inner, EngineScheduling) and self._has_perf_tests():
+            chosen = EngineScheduling(self._config, self._log, self._engines)
+            for node in self._inner.nodes:
+                chosen.add_node(node)
+            for node, collection in self._collections:
+                chosen.add_node_collection(node, collection)
+            self._inner = chosen
+        self._inner.schedule()
+
+    def _has_perf_tests(self) -> bool:
+        ids = {nodeid for _node, collection in self._collections for nodeid in collection}
+        return any(scope_of(nodeid, self._engines) != nodeid for nodeid in ids)
+
+
+def choose_scheduler(stock: Any, config: pytest.Config, log: Any, engines: Collection[str]) -> Any:
+    """Return what schedules; modes that run every test everywhere stay as they are."""
     if config.getvalue("dist") in ("no", "each"):
-        return None
-    return EngineScheduling(config, log)
+        return stock
+    return Chooser(stock, config, log, engines)

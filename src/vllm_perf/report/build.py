@@ -10,6 +10,7 @@ from vllm_perf.history.record import RunRecord, SeriesKey
 from vllm_perf.report.headline import Budgets, judge
 from vllm_perf.report.ladder import invalid_reason, ladders
 from vllm_perf.report.model import ComparisonRow, Distribution, Report
+from vllm_perf.report.partners import partner_lines
 
 MOST_DIFFERENCES = 40
 
@@ -37,7 +38,7 @@ def build_report(
         comparisons=tuple(comparison_rows(record, comparison)),
         distributions=tuple(distributions(record, comparison)),
         differs=what_differs(comparison),
-        partnerless=comparison.partnerless if comparison else (),
+        partnerless=partner_lines(record, comparison) if comparison else (),
         problems=problems(record, lost),
         warnings=(*record.warnings, *(comparison.warnings if comparison else ())),
         facts=facts(record),

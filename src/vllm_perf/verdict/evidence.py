@@ -23,10 +23,9 @@ OWN_NOISE_PAIRS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairRatio:
-    """One pair: ln(head / base), its standard error within the pair, and how it was taken."""
+    """One pair: ln(head / base), and how it was taken."""
 
     log_ratio: float
-    within: float
     how: str
 
 
@@ -71,10 +70,26 @@ def pair_ratio(metric: str, base: Side, head: Side) -> PairRatio | None:
     if metric.endswith("_p50") and time in PAIRED:
         ratios = stats.prompt_log_ratios(base.by_prompt.get(time, {}), head.by_prompt.get(time, {}))
         if ratios is not None:
-            within = stats.batch_error(ratios) or 0.0
-            return PairRatio(log_ratio=stats.typical(ratios), within=within, how=BY_PROMPT)
-    within = math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0))
-    return PairRatio(log_ratio=math.log(after / before), within=within, how=BY_VALUE)
+            return PairRatio(log_ratio=stats.typical(ratios), how=BY_PROMPT)
+    return PairRatio(log_ratio=math.log(after / before), how=BY_VALUE)
+
+
+def within_pair(metric: str, base: Side, head: Side) -> float:
+    """Return the standard error of one pair's log ratio that its requests alone account for.
+
+    Taken over the prompts that both sides answered, so that what the prompts themselves differ by, which
+    both sides share, is not noise; a rate is as uncertain as the requests' whole times. Without common
+    prompts it is what both sides' own intervals stand for.
+    """
+    known = BY_NAME[metric]
+    time = "e2el" if known.kind == "rate" else metric.rsplit("_", 1)[0]
+    both = stats.common_times(base.by_prompt.get(time, {}), head.by_prompt.get(time, {}))
+    if both is not None:
+        typical = known.kind == "rate" or metric.endswith("_p50")
+        found = stats.batch_error(*both) if typical else stats.resampled_error(*both, known.quantile)
+        if found is not None:
+            return found
+    return math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0))
 
 
 def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Policy) -> Evidence | str:
@@ -91,7 +106,7 @@ def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Po
         metric=metric,
         base=before,
         head=after,
-        worse=stats.estimate([sign * pair.log_ratio for pair in pairs], _prior(metric, pairs, policy)),
+        worse=stats.estimate([sign * pair.log_ratio for pair in pairs], _prior(metric, base, head, policy)),
         allowed=allowed,
         allowed_by=allowed_by,
         floor=floor.share(len(pairs)) if floor else None,
@@ -99,14 +114,15 @@ def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Po
     )
 
 
-def _prior(metric: str, pairs: Sequence[PairRatio], policy: Policy) -> stats.Prior | None:
+def _prior(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Policy) -> stats.Prior | None:
     floor = policy.learnt(metric)
     if floor is not None:
         return stats.Prior(sigma=floor.sigma, df=float(floor.weight))
-    if len(pairs) >= OWN_NOISE_PAIRS:
+    if len(base) >= OWN_NOISE_PAIRS:
         return None
     # Never the requests' own spread alone: they do not know how boots differ.
-    within = math.fsum(pair.within**2 for pair in pairs) / len(pairs)
+    errors = [within_pair(metric, one, other) for one, other in zip(base, head, strict=True)]
+    within = math.fsum(error**2 for error in errors) / len(errors)
     return stats.Prior(sigma=math.sqrt(2 * DEFAULT_BOOT_SIGMA**2 + within), df=math.inf)
 
 

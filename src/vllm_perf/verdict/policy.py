@@ -3,9 +3,9 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from vllm_perf.metrics.table import BY_NAME
+from vllm_perf.metrics.table import BY_NAME, Metric
 from vllm_perf.verdict.noise import NoiseFloor
 from vllm_perf.verdict.work import WorkKind
 
@@ -17,7 +17,8 @@ LEARNT_PAIRS = 4
 class Policy:
     """How two sides are compared.
 
-    ``allowed`` is the change nobody minds, as a share (0.03: 3 %), ``allowed_by_metric`` overrides it.
+    ``allowed`` is the change nobody minds, as a share (0.03: 3 %), ``allowed_by_metric`` overrides it;
+    tails (P90 and above) are allowed twice as much.
     ``alpha`` is the chance of an alarm, over all gating metrics together, when nothing changed; intervals
     miss the truth with chance ``interval_alpha``. ``floors`` are learnt noise floors by metric.
     ``expected_differences`` names work that is meant to differ because the sides' configurations do (cache
@@ -33,10 +34,6 @@ class Policy:
     expected_differences: frozenset[WorkKind] = frozenset()
     max_pairs: int = 100
 
-    def at_look(self, share: float) -> "Policy":
-        """Return the policy for a look that may spend this share of its error chances."""
-        return replace(self, alpha=self.alpha * share, interval_alpha=self.interval_alpha * min(share, 1.0))
-
     def learnt(self, metric: str) -> NoiseFloor | None:
         """Return the noise floor of a metric once enough A/A pairs have taught it."""
         floor = self.floors.get(metric)
@@ -44,12 +41,18 @@ class Policy:
 
     def allowed_change(self, metric: str, base: float, pairs: int) -> tuple[float, str]:
         """Return the largest of the asked, the learnt and the absolute floor, and which that is."""
-        options = [(self.allowed_by_metric.get(metric, self.allowed), "asked")]
+        known = BY_NAME.get(metric)
+        options = [self._asked(metric, known)]
         floor = self.learnt(metric)
         if floor is not None:
             options.append((floor.share(pairs), "noise floor"))
-        known = BY_NAME.get(metric)
         absolute = known.absolute_floor if known else None
         if absolute is not None and 0 < base < math.inf:
             options.append((absolute / base, f"{absolute:g} {known.unit if known else ''}".strip()))
         return max(options, key=lambda option: option[0])
+
+    def _asked(self, metric: str, known: Metric | None) -> tuple[float, str]:
+        if metric in self.allowed_by_metric:
+            return self.allowed_by_metric[metric], "asked"
+        times = known.allowance if known else 1.0
+        return self.allowed * times, "asked" if times == 1.0 else f"asked x {times:g} for a tail"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gate's logic without the gate: pairs measured so far in, what to do next and the verdict out.
 
-Looking again after every pair gives luck more chances. What may go wrong is therefore spent over the looks:
-after n of at most N pairs the share (n / N)^2 of it has been spent, and a look is made at what was added
-since the last one. By the union bound all looks together err with at most the whole, whatever the noise
-looks like, and the intervals shown hold for all looks at once.
+Looking again after every pair gives luck more chances to raise an alarm. The chance of one, ``alpha``, is
+therefore spent over the looks: after n of at most N pairs the share (n / N)^2 of it has been spent, and a
+look is made at what was added since the last one. By the union bound all looks together err with at most
+the whole, whatever the noise looks like. Intervals, and "same" with them, are those of a single look.
 
 A flagged metric turns red only when the next pair, measured afresh, points the same way and the verdict
 stands with it. Where nothing changed a fresh pair points either way, so that half the flags are taken back:
@@ -53,7 +53,7 @@ class GatePlan:
             raise ValueError(f"2 <= min_pairs <= max_pairs, not {self.min_pairs} and {self.max_pairs}")
 
     def share(self, pairs: int) -> float:
-        """Return the share of the error chances that the look after ``pairs`` pairs may spend."""
+        """Return the share of ``alpha`` that the look after ``pairs`` pairs may spend."""
         before = pairs - 1 if pairs > self.min_pairs else 0
         return (pairs**2 - before**2) / float(self.max_pairs**2)
 
@@ -114,7 +114,7 @@ def _waiting(done: int, plan: GatePlan) -> GateDecision:
 
 def _look(valid: Sequence[Pair], count: int, plan: GatePlan, policy: Policy) -> GateDecision:
     """Look after ``count`` pairs, and at the fresh pair after them where something was flagged."""
-    at_level = replace(policy, alpha=CONFIRMED * policy.alpha).at_look(plan.share(count))
+    at_level = replace(policy, alpha=CONFIRMED * policy.alpha * plan.share(count))
     found = _compare(valid[:count], at_level)
     flagged = tuple(one.metric for one in found if one.gating and one.change is Change.REGRESSED)
     if flagged and len(valid) == count:

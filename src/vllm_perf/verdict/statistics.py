@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri, ndtr, ndtri, stdtr, stdtrit
 
-from vllm_perf.metrics.percentiles import median
+from vllm_perf.metrics.percentiles import median, percentile
 
 Floats = NDArray[np.float64]
 TRIM = 0.1
 BATCHES = 20
 MIN_BATCH = 4
+MIN_BATCHES = 4
+RESAMPLES = 200
 MIN_COMMON_PROMPTS = 8
 EXACT_FLIPS = 12
 RANDOM_FLIPS = 4096
@@ -70,16 +72,23 @@ def tail_t(value: float, df: float) -> float:
     return float(ndtr(-value) if math.isinf(df) else stdtr(df, -value))
 
 
-def prompt_log_ratios(base: Mapping[str, float], head: Mapping[str, float]) -> Floats | None:
-    """Return ln(head / base) for each prompt that both sides answered, in the base's order.
+def common_times(base: Mapping[str, float], head: Mapping[str, float]) -> tuple[Floats, Floats] | None:
+    """Return both sides' times of the prompts that both answered, in the base's order.
 
     ``None`` where they share fewer than 8 prompts.
     """
-    pairs = [(base[prompt], head[prompt]) for prompt in base if prompt in head]
-    kept = [
-        math.log(after / before) for before, after in pairs if 0 < before < math.inf and 0 < after < math.inf
-    ]
-    return np.array(kept, dtype=np.float64) if len(kept) >= MIN_COMMON_PROMPTS else None
+    kept = [(base[prompt], head[prompt]) for prompt in base if prompt in head]
+    kept = [pair for pair in kept if min(pair) > 0]
+    if len(kept) < MIN_COMMON_PROMPTS:
+        return None
+    before, after = np.array(kept, dtype=np.float64).T
+    return before, after
+
+
+def prompt_log_ratios(base: Mapping[str, float], head: Mapping[str, float]) -> Floats | None:
+    """Return ln(head / base) for each prompt that both sides answered; ``None`` as :func:`common_times`."""
+    both = common_times(base, head)
+    return None if both is None else np.log(both[1] / both[0])
 
 
 def typical(log_ratios: Floats) -> float:
@@ -88,17 +97,38 @@ def typical(log_ratios: Floats) -> float:
     return float(np.sort(log_ratios)[cut : log_ratios.size - cut].mean())
 
 
-def batch_error(log_ratios: Floats) -> float | None:
+def batch_error(base: Floats, head: Floats) -> float | None:
     """Return the standard error of :func:`typical` within one pair, from batches of successive prompts.
 
     Successive requests share the queue they waited in; batches of them are nearly independent. ``None``
     for fewer than 4 batches.
     """
-    count = min(BATCHES, log_ratios.size // MIN_BATCH)
-    if count < 4:
+    count = min(BATCHES, base.size // MIN_BATCH)
+    if count < MIN_BATCHES:
         return None
-    means = [typical(batch) for batch in np.array_split(log_ratios, count)]
+    means = [typical(batch) for batch in np.array_split(np.log(head / base), count)]
     return float(np.std(means, ddof=1)) / math.sqrt(count)
+
+
+def resampled_error(base: Floats, head: Floats, quantile: float | None) -> float | None:
+    """Return the standard error of ln(head / base) of a percentile (or the mean) within one pair.
+
+    Bootstrap over batches of successive prompts, both sides drawn together. ``None`` for fewer than 4.
+    """
+    count = base.size // MIN_BATCH
+    if count < MIN_BATCHES:
+        return None
+    batches = np.array_split(np.arange(base.size), count)
+    draws = np.random.default_rng(base.size).integers(0, count, size=(RESAMPLES, count))
+    ratios = []
+    for draw in draws:
+        chosen = np.concatenate([batches[index] for index in draw])
+        before, after = (
+            float(side[chosen].mean()) if quantile is None else percentile(side[chosen], quantile)
+            for side in (base, head)
+        )
+        ratios.append(math.log(after / before))
+    return float(np.std(ratios, ddof=1))
 
 
 def hodges_lehmann(values: Sequence[float] | Floats) -> float:

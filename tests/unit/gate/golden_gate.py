@@ -78,4 +78,4 @@ def run_gate(folder: Path, boots: GoldenBoots, limits: Limits) -> Outcome:
 
 
 if __name__ == "__main__":
-    run_gate(Path(sys.argv[1]), GoldenBoots(base=30.0, head=45.0), Limits(min_pairs=4, max_pairs=4))
+    run_gate(Path(sys.argv[1]), GoldenBoots(base=30.0, head=60.0), Limits(min_pairs=4, max_pairs=4))

@@ -25,14 +25,14 @@ from vllm_perf.verdict.types import Change
 
 
 def test_a_slower_head_is_flagged_confirmed_and_red(tmp_path: Path) -> None:
-    boots = GoldenBoots(base=30.0, head=45.0)
+    boots = GoldenBoots(base=30.0, head=60.0)
     outcome = run_gate(tmp_path, boots, Limits(min_pairs=3, max_pairs=4))
     state = outcome.decision.workloads["chat"]
     assert outcome.decision.change is Change.REGRESSED
     assert "ttft_p50" in state.flagged
     found = {one.metric: one for one in state.comparisons}
-    assert found["ttft_p50"].ratio == pytest.approx(1.5, rel=0.2)
-    assert (len(boots.booted), boots.alive) == (8, 0)
+    assert found["ttft_p50"].ratio == pytest.approx(2.0, rel=0.2)
+    assert (len(boots.booted), boots.alive) == (2 * len(outcome.pairs), 0)
 
 
 def test_equal_sides_are_never_called_slower(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_killed_with_sigkill_and_started_again_it_measures_only_what_is_missing(
     killed.kill()
     killed.wait()
     kept = boots_in(tmp_path)
-    boots = GoldenBoots(base=30.0, head=45.0)
+    boots = GoldenBoots(base=30.0, head=60.0)
     outcome = run_gate(tmp_path, boots, Limits(min_pairs=4, max_pairs=4))
     assert outcome.resumed_boots == kept
     assert kept + len(boots.booted) == 2 * len(outcome.pairs)

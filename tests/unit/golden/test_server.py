@@ -229,3 +229,22 @@ def test_the_port_is_free_after_the_context() -> None:
         port = server.port
     with GoldenServer(QUICK, ServerOptions(port=port)) as again:
         assert _ask(again, "GET", "/health")[0] == 200
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_histograms_know_the_first_token_of_streamed_and_whole_answers(stream: bool) -> None:
+    with GoldenServer(Profile(ttft_ms=20, itl_ms=10)) as server:
+        _ask(server, "POST", CHAT, _chat(max_tokens=5, stream=stream))
+        assert _metric(server, "vllm:inter_token_latency_seconds_count") == 4
+        # 20 ms to the first token, then 4 gaps of 10 ms.
+        assert 0.020 <= _metric(server, "vllm:time_to_first_token_seconds_sum") < 0.055
+        assert _metric(server, "vllm:e2e_request_latency_seconds_sum") >= 0.060
+
+
+def test_per_request_metrics_ride_on_the_usage_chunk() -> None:
+    with GoldenServer(QUICK, ServerOptions(per_request_metrics=True)) as server:
+        body = _chat(max_tokens=3, stream=True, stream_options={"include_usage": True})
+        events = _ask(server, "POST", CHAT, body)[1].split(b"\n\n")
+    usage = next(json.loads(event[6:]) for event in events if b'"usage":{' in event)
+    assert usage["metrics"]["time_to_first_token_ms"] >= 1
+    assert usage["metrics"]["queue_time_ms"] == 0

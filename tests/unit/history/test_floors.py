@@ -55,7 +55,7 @@ def test_a_learnt_floor_is_shown_and_used(tmp_path: Path) -> None:
     one = compared(head, BASE, rules=Rules(floors=read_floors(tmp_path))).of(SLOWER)
     assert one is not None
     assert one.comparison.allowed_by == "noise floor"
-    assert one.comparison.floor == pytest.approx(math.expm1(0.30))
+    assert one.comparison.floor == pytest.approx(math.expm1(1.96 * 0.30))
     assert one.comparison.change != "regressed"
 
 

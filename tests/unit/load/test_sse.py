@@ -58,3 +58,9 @@ def test_the_end_of_the_body_ends_the_last_event() -> None:
 
 def test_an_event_without_data_is_no_event() -> None:
     assert _events([b"retry: 3000\n\nevent: x\n\ndata:\n\ndata: A\n\n"]) == [(b"", b"A")]
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_a_byte_order_mark_is_no_part_of_the_first_line(cut: int) -> None:
+    body = b"\xef\xbb\xbfdata: A\n\n"
+    assert _events([body[:cut], body[cut:]]) == [(b"", b"A")]

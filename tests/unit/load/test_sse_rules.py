@@ -17,9 +17,15 @@ DONE = b"data: [DONE]\n\n"
 ROLE = {"role": "assistant", "content": ""}
 
 
-def _chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+COMPACT, SPACED = (",", ":"), (", ", ": ")
+
+
+def _chunk(
+    delta: dict[str, Any], finish: str | None = None, style: tuple[str, str] = COMPACT, **more: Any
+) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return f"data: {json.dumps({'id': 'c', 'choices': [choice], **more})}\n\n".encode()
+    value = {"id": "c", "choices": [choice], **more}
+    return f"data: {json.dumps(value, separators=style)}\n\n".encode()
 
 
 def _usage(output: int, **more: Any) -> bytes:
@@ -46,6 +52,12 @@ def test_an_empty_content_right_after_the_role_is_the_first_token_if_the_count_s
     assert _read(_chunk(ROLE), empty, word, stop, _usage(2), DONE).first_token_ns == 20
     assert _read(_chunk(ROLE), empty, word, stop, _usage(1), DONE).first_token_ns == 30
     assert _read(_chunk(ROLE), empty, word, stop, DONE).first_token_ns == 30
+
+
+def test_an_empty_first_delta_is_no_token_even_if_the_count_would_fit() -> None:
+    # The count holds an end-of-sequence token that no chunk shows.
+    events = (_chunk({"content": ""}), _chunk({"content": "x"}), _chunk({}, "stop"), _usage(2), DONE)
+    assert _read(*events).first_token_ns == 20
 
 
 def test_an_empty_finish_chunk_is_the_last_token_only_if_the_count_says_so() -> None:
@@ -94,6 +106,22 @@ def test_tokens_known_only_by_their_ids_are_tokens() -> None:
     choice = {"index": 0, "delta": {}, "finish_reason": None, "token_ids": [7]}
     event = f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
     assert _read(_chunk(ROLE), event, _chunk({}, "stop"), _usage(1), DONE).first_token_ns == 20
+
+
+def test_several_ordinary_chunks_in_one_piece_are_as_many_tokens() -> None:
+    word = _chunk({"content": "x"})
+    assert len(_read(_chunk(ROLE), word, word + word + word, word, _chunk({}, "stop"), DONE).chunk_ns) == 5
+
+
+def test_a_finish_reason_hidden_between_ordinary_beginning_and_end_is_read() -> None:
+    word = _chunk({"content": "x"})
+    both = _chunk({"content": "y"}, "stop")[:-2] + b"\n\n" + word
+    assert _read(_chunk(ROLE), word, both, _usage(3), DONE).outcome is Category.OK
+
+
+def test_usage_stays_when_a_later_chunk_has_none() -> None:
+    result = _read(_chunk({"content": "x"}), _chunk({}, "stop"), _usage(1), b'data: {"choices":[]}\n\n', DONE)
+    assert (result.output_tokens, result.token_source) == (1, "usage")
 
 
 def test_cached_tokens_and_the_servers_own_times_are_read_from_the_usage_chunk() -> None:
@@ -196,12 +224,16 @@ def test_an_answer_that_is_not_2xx_takes_its_cause_and_remedy_from_the_diagnosis
 TEXTS = ["a", "", 'quote "', "back\\slash", "new\nline", "é", "漢字", "}]}", "data: x", " ", "\r", "[DONE]"]
 
 
+@pytest.mark.parametrize("style", [COMPACT, SPACED], ids=["compact", "spaced"])
 @pytest.mark.parametrize("seed", range(40))
-def test_reading_by_pattern_gives_what_reading_every_chunk_as_json_gives(seed: int) -> None:
+def test_reading_by_pattern_gives_what_reading_every_chunk_as_json_gives(
+    seed: int, style: tuple[str, str]
+) -> None:
     draw = random.Random(seed)
     fields = ["content", "reasoning", "content", "content"]
     deltas = [{draw.choice(fields): draw.choice(TEXTS)} for _ in range(60)]
-    body = b"".join([_chunk(ROLE), _chunk({"content": "a"}), *map(_chunk, deltas), _chunk({}, "stop"), DONE])
+    words = [_chunk(delta, style=style) for delta in deltas]
+    body = b"".join([_chunk(ROLE), _chunk({"content": "a"}, style=style), *words, _chunk({}, "stop"), DONE])
     cuts = sorted(draw.sample(range(len(body)), 80))
     pieces = [(at, body[a:b]) for at, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(body)], strict=True))]
     result = parse_stream(Answer(status=200, pieces=pieces, end=BodyEnd.CLEAN, end_ns=99))

@@ -2,6 +2,7 @@
 """A comparison, and a whole report of a run that got slower, for tests of every renderer."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from tests.unit.history.synthetic import Truth, made_up
@@ -47,11 +48,13 @@ def compared(head: RunRecord, *bases: RunRecord) -> RunComparison:
     return compare_run(head, found, lambda run: files[run.file], Rules())
 
 
+@cache
 def base_run() -> RunRecord:
     """Return a run to compare with."""
     return made_up("base", Truth(seed=1))
 
 
+@cache
 def slower_run() -> RunRecord:
     """Return a run whose last rung answers 25 % later, on another vLLM."""
     return made_up("head", Truth(seed=2, slower="fp8", ttft=1.25), vllm="0.33.0")

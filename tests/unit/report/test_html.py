@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 
 from tests.unit.report.samples import ORDER, base_run, compared, slower_run, verdict
@@ -14,6 +15,7 @@ from vllm_perf.verdict.types import Status
 VOID = {"meta", "br", "line", "rect", "circle", "polyline"}
 
 
+@cache
 def report(command: str = "pytest") -> Report:
     head = replace(slower_run(), command=command)
     budgets = {("fp8", "chat"): (verdict(Status.FAIL),)}

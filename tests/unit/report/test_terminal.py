@@ -3,6 +3,7 @@
 
 import io
 import re
+from functools import cache
 
 import pytest
 
@@ -15,6 +16,7 @@ from vllm_perf.verdict.types import Status
 ESCAPES = re.compile("\x1b\\[[0-9;]*m")
 
 
+@cache
 def report() -> Report:
     head = slower_run()
     budgets = {("fp8", "chat"): (verdict(Status.FAIL), verdict(Status.PASS, "tok"))}

@@ -111,6 +111,18 @@ def test_a_tail_is_compared_by_its_value() -> None:
     assert compare_metric("ttft_p95", boots(WAVER), boots(OTHER), POLICY).how == "value by value"
 
 
+def test_a_tail_is_allowed_twice_what_was_asked() -> None:
+    changes = _changes([side(200 * factor * 1.05) for factor in OTHER])
+    assert (changes["ttft_p50"], changes["ttft_p95"]) == (Change.REGRESSED, Change.SAME)
+    tail = compare_metric("ttft_p95", boots(WAVER), boots(OTHER), POLICY)
+    assert (tail.allowed, tail.allowed_by) == (0.06, "asked x 2 for a tail")
+
+
+def test_an_allowance_for_a_tail_itself_is_taken_as_it_stands() -> None:
+    policy = Policy(allowed_by_metric={"ttft_p95": 0.04})
+    assert compare_metric("ttft_p95", boots(WAVER), boots(OTHER), policy).allowed == 0.04
+
+
 def test_a_change_under_two_milliseconds_is_nobodys_regression() -> None:
     base, head = ([side(ttft * factor) for factor in WAVER] for ttft in (10.0, 11.5))
     compared = compare_metric("ttft_p50", base, head, POLICY)

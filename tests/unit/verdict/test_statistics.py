@@ -29,13 +29,36 @@ def test_the_typical_ratio_leaves_the_outer_tenths_out() -> None:
 
 
 def test_error_within_a_pair_is_that_of_its_batches() -> None:
-    # 16 ratios in 4 batches of 4 with means 0, 2, 0, 2: s = 1.1547, over sqrt(4).
-    ratios = np.repeat([0.0, 2.0, 0.0, 2.0], 4)
-    assert stats.batch_error(ratios) == pytest.approx(1.1547 / 2, rel=1e-4)
+    # 16 log ratios in 4 batches of 4 with means 0, 2, 0, 2: s = 1.1547, over sqrt(4).
+    head = np.exp(np.repeat([0.0, 2.0, 0.0, 2.0], 4))
+    assert stats.batch_error(np.ones(16), head) == pytest.approx(1.1547 / 2, rel=1e-4)
 
 
 def test_error_within_a_pair_needs_four_batches() -> None:
-    assert stats.batch_error(np.zeros(15)) is None
+    assert stats.batch_error(np.ones(15), np.ones(15)) is None
+    assert stats.resampled_error(np.ones(15), np.ones(15), 0.95) is None
+
+
+def test_what_prompts_themselves_differ_by_is_no_error_of_a_tail() -> None:
+    base = np.linspace(100.0, 900.0, 200)
+    assert stats.resampled_error(base, 1.1 * base, 0.95) == pytest.approx(0.0, abs=1e-12)
+    assert stats.resampled_error(base, 1.1 * base, None) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_error_of_a_tail_is_about_what_repeating_the_pair_shows() -> None:
+    rng = np.random.default_rng(4)
+    prompts = 100 * np.exp(rng.normal(0, 0.3, 400))
+
+    def boot() -> stats.Floats:
+        times: stats.Floats = prompts * np.exp(rng.normal(0, 0.1, 400))
+        return times
+
+    def tail() -> float:
+        return float(np.percentile(boot(), 95))
+
+    repeated = [math.log(tail() / tail()) for _ in range(200)]
+    errors = [stats.resampled_error(boot(), boot(), 0.95) or 0.0 for _ in range(5)]
+    assert np.mean(errors) == pytest.approx(np.std(repeated), rel=0.4)
 
 
 def test_hodges_lehmann_is_the_median_of_pairwise_means() -> None:

@@ -33,7 +33,7 @@ SIGNATURES = (
         remedy="check nvidia-smi, CUDA_VISIBLE_DEVICES and the container's GPU option, or install a "
         "vLLM for the CPU; "
         "without a GPU, leave out the GPU configurations",
-        versions="0.4 to 0.33",
+        versions="0.7.2 (vllm#12847); torch's own texts",
     ),
     Signature(
         name="driver too old",
@@ -41,7 +41,7 @@ SIGNATURES = (
         pattern=r"The NVIDIA driver on your system is too old \(found version (?P<driver>\d+)\)",
         cause="the GPU's driver (CUDA {driver}) is older than this build of torch needs",
         remedy="upgrade the driver, or install a vLLM built for an older CUDA",
-        versions="0.4 to 0.33",
+        versions="torch's own text (source)",
     ),
     Signature(
         name="fewer GPUs than asked for",
@@ -53,7 +53,7 @@ SIGNATURES = (
         r" \((?P<present>\d+)\))",
         cause="more GPUs are asked for than are visible",
         remedy="lower --tensor-parallel-size, or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
-        versions="0.4 to 0.33",
+        versions="source of 0.32; torch's own text",
     ),
     Signature(
         name="fewer NUMA nodes than workers",
@@ -61,7 +61,7 @@ SIGNATURES = (
         pattern=r"Not enough allowed NUMA nodes to bind threads of (?P<wanted>\d+) local CPUWorkers",
         cause="{wanted} CPU workers are asked for, and there are fewer NUMA nodes",
         remedy="lower --tensor-parallel-size, or bind threads by hand (VLLM_CPU_OMP_THREADS_BIND)",
-        versions="0.32 (CPU)",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="kernel missing in this build",
@@ -69,7 +69,7 @@ SIGNATURES = (
         pattern=r"_C::static_scaled_fp8_quant\(\) expected at most 0 argument",
         cause="this build of vLLM has no fp8 kernels (the CPU build has none)",
         remedy="serve without --quantization fp8",
-        versions="0.32 (CPU)",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="module missing",
@@ -78,7 +78,7 @@ SIGNATURES = (
         r" '(?P<module>[\w.]+)'|(?P<problem>[^\n]+))",
         cause=_missing,
         remedy=_install,
-        versions="0.4 to 0.33",
+        versions="0.26 on an H200",
         weak=True,
     ),
 )

@@ -53,7 +53,7 @@ SIGNATURES = (
         pattern=r"error: unrecognized arguments: (?P<arguments>[^\n]+)",
         cause=_flag_cause,
         remedy=_flag_remedy,
-        versions="0.4 to 0.33",
+        versions="vllm#18538, 0.32 on the CPU",
         derive=_unknown_flag,
     ),
     Signature(
@@ -62,7 +62,7 @@ SIGNATURES = (
         pattern=r"error: (?:no such option|ambiguous option): (?P<arguments>--\S+)",
         cause=_flag_cause,
         remedy=_flag_remedy,
-        versions="0.4 to 0.33",
+        versions="argparse's own text (source)",
         derive=_unknown_flag,
     ),
     Signature(
@@ -73,7 +73,7 @@ SIGNATURES = (
         r"|Invalid attention backend for (?P<platform>\S+))",
         cause=lambda figures, _: f"there is no attention backend {figures.get('value', 'of that name here')}",
         remedy=choose,
-        versions="0.11 to 0.33",
+        versions="0.32 on the CPU",
         derive=nearest_choice,
     ),
     Signature(
@@ -84,7 +84,7 @@ SIGNATURES = (
         r" Reason: (?P<reason>\[[^\]\n]*\]?)",
         cause="the attention backend {value} cannot run this configuration: {reason}",
         remedy="drop --attention-backend (vLLM then chooses one that can), or change what the reason names",
-        versions="0.11 to 0.33",
+        versions="source of 0.32",
     ),
     Signature(
         name="value is none of the choices",
@@ -93,7 +93,7 @@ SIGNATURES = (
         r" \(choose from (?P<choices>[^)]*)\)",
         cause="{flag} does not take '{value}'",
         remedy=choose,
-        versions="0.4 to 0.33",
+        versions="0.32 on the CPU",
         derive=nearest_choice,
     ),
     Signature(
@@ -102,7 +102,7 @@ SIGNATURES = (
         pattern=r"error: argument (?P<flag>-\S+): (?P<reason>[^\n]+)",
         cause="{flag} was given a value it does not take: {reason}",
         remedy="correct the value of {flag}",
-        versions="0.4 to 0.33",
+        versions="0.32 on the CPU",
         weak=True,
     ),
     Signature(
@@ -113,7 +113,7 @@ SIGNATURES = (
         cause="a setting that must be a whole number is '{value}' (a flag, or a VLLM_* variable such as "
         "VLLM_CPU_KVCACHE_SPACE)",
         remedy="give a whole number",
-        versions="0.32 (CPU)",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="batched tokens below the length",
@@ -124,7 +124,7 @@ SIGNATURES = (
         "one prompt of "
         "--max-model-len {max_model_len}",
         remedy="raise --max-num-batched-tokens to {max_model_len}, or leave chunked prefill on",
-        versions="0.4 to 0.33",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="tensor parallel size does not divide the heads",
@@ -134,7 +134,7 @@ SIGNATURES = (
         r" \((?P<tensor_parallel_size>\d+)\)",
         cause="{heads} attention heads cannot be spread evenly over {tensor_parallel_size} GPUs",
         remedy="use a --tensor-parallel-size of {legal_sizes}, not above the number of GPUs",
-        versions="0.2 to 0.33",
+        versions="vllm#2652, #11147, 0.32 on the CPU",
         derive=_divisors,
     ),
 )

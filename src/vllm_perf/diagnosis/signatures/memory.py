@@ -110,7 +110,7 @@ SIGNATURES = (
         cause="{wanted_gib} GiB are wanted (utilization {utilization}), but only {free_gib} of "
         "{total_gib} GiB are free",
         remedy=_lower_share,
-        versions="0.8 to 0.33; CPU wording 0.17 to 0.33",
+        versions="0.9.1 (vllm#20305), later with the device named (granite-switch#123), 0.32 on the CPU",
         derive=_fitting_share,
     ),
     Signature(
@@ -122,7 +122,7 @@ SIGNATURES = (
         cause="a KV cache of {wanted_gib} GiB is wanted, but only {free_gib} of {total_gib} GiB are free",
         remedy="ask for less than {free_gib} GiB: lower VLLM_CPU_KVCACHE_SPACE, --kv-cache-memory-bytes or "
         "--gpu-memory-utilization, or stop other processes",
-        versions="0.32 (CPU)",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="share below what the worker takes (CPU)",
@@ -134,7 +134,7 @@ SIGNATURES = (
         cause="the share of {share_gib} GiB is less than the worker itself takes, so nothing is left "
         "for the KV cache",
         remedy=_raise_share,
-        versions="0.32 (CPU)",
+        versions="0.32 on the CPU",
         derive=_needed_share_cpu,
     ),
     Signature(
@@ -143,7 +143,7 @@ SIGNATURES = (
         pattern=r"No available memory for the cache blocks\.",
         cause="weights and activations use up the whole share of memory, so nothing is left for the KV cache",
         remedy=_raise_share,
-        versions="0.4 to 0.33",
+        versions="0.6.4.post1 (vllm#10439); source of 0.32",
         derive=_needed_share,
     ),
     Signature(
@@ -154,7 +154,7 @@ SIGNATURES = (
         r" can be stored in KV cache \((?P<fitting_len>\d+)\)",
         cause="one request of {max_model_len} tokens does not fit into the KV cache of {fitting_len} tokens",
         remedy="use --max-model-len {fitting_len} or fewer, or raise --gpu-memory-utilization",
-        versions="0.2 to 0.7",
+        versions="V0 engines, 0.2 to 0.7 (vllm#2418)",
     ),
     Signature(
         name="length larger than the KV cache (V1)",
@@ -167,7 +167,7 @@ SIGNATURES = (
         cause="one request of {max_model_len} tokens needs {needed_gib} GiB of KV cache, and "
         "{available_gib} GiB are there",
         remedy=_shorter,
-        versions="0.8 to 0.33",
+        versions="0.8 (vllm#16118), 0.32 on the CPU",
         derive=_fitting_length,
     ),
     Signature(
@@ -178,7 +178,7 @@ SIGNATURES = (
         cause="memory ran out while the sampler was warmed up with {max_num_seqs} requests; the KV "
         "cache was there already",
         remedy="lower --max-num-seqs (now {max_num_seqs}) or --gpu-memory-utilization",
-        versions="0.7 to 0.33",
+        versions="V1 engines (vllm#14452, #17939, #27508); source of 0.32",
     ),
     Signature(
         name="out of memory in torch",
@@ -191,7 +191,7 @@ SIGNATURES = (
         cause=_who_holds,
         remedy=_make_room,
         refine=_weights_or_later,
-        versions="0.4 to 0.33",
+        versions="torch's own text (vllm#15105, #15598)",
         weak=True,
     ),
 )

@@ -10,12 +10,13 @@ SIGNATURES = (
     Signature(
         name="gated model",
         category=Category.MODEL_DOWNLOAD_AUTH,
-        pattern=r"(?:You are trying to access a gated repo|Cannot access gated repo for url|GatedRepoError"
+        pattern=r"(?:You are trying to access a gated repo|is a gated repository|Cannot access gated"
+        r" repo for url|GatedRepoError"
         r"|Access to model \S+ is restricted)",
         cause="the model is gated and this machine's Hugging Face token may not download it (not the "
         "server's API key)",
         remedy="accept the model's terms on its page, then set HF_TOKEN where the server is started",
-        versions="0.4 to 0.33",
+        versions="vllm#9255; source of transformers 5",
     ),
     Signature(
         name="no such folder or id",
@@ -24,15 +25,16 @@ SIGNATURES = (
         r"|Invalid repository ID or local directory specified: ?)'(?P<model>[^'\n]+)'",
         cause="'{model}' is neither an existing folder nor a model id",
         remedy=_TYPO,
-        versions="0.5 to 0.33",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="not a folder and not on the hub",
         category=Category.MODEL_NOT_AVAILABLE,
-        pattern=r"(?P<model>\S+) is not a local folder and is not a valid model identifier",
+        pattern=r"(?P<model>\S+) is not a local folder (?:and is not a valid model identifier|or a"
+        r" valid repository name)",
         cause="'{model}' is neither an existing folder nor a model on the hub",
         remedy=_TYPO + "; a private model needs HF_TOKEN",
-        versions="0.4 to 0.33",
+        versions="source of transformers 5",
     ),
     Signature(
         name="repository not found",
@@ -40,7 +42,7 @@ SIGNATURES = (
         pattern=r"Repository Not Found for url: (?P<url>\S+?)\.?(?:\s|$)",
         cause="the hub knows no such model: {url}",
         remedy=_TYPO + "; a private model needs HF_TOKEN",
-        versions="0.4 to 0.33",
+        versions="huggingface_hub's own text (source)",
     ),
     Signature(
         name="offline and not in the cache",
@@ -50,7 +52,7 @@ SIGNATURES = (
         r"|Cannot reach \S+: offline mode is enabled|OfflineModeIsEnabled)",
         cause="the model is not in this machine's cache, and downloads are switched off (HF_HUB_OFFLINE)",
         remedy="download it first, give a local folder as --model, or unset HF_HUB_OFFLINE",
-        versions="0.5 to 0.33",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="hub not reachable",
@@ -59,7 +61,7 @@ SIGNATURES = (
         r"|An error happened while trying to locate the file on the Hub and we cannot find)",
         cause="the model is not in this machine's cache, and the hub cannot be reached",
         remedy="check the network (HF_ENDPOINT, proxies), or give a local folder as --model",
-        versions="0.4 to 0.33",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="folder without its files",
@@ -69,7 +71,7 @@ SIGNATURES = (
         r"|(?:SafetensorError|Error while deserializing header): ?(?P<damage>[^\n]{3,80}))",
         cause="the model's folder lacks its files, or they are damaged",
         remedy="download the model again and completely (a Git LFS pointer is no weights file)",
-        versions="0.4 to 0.33",
+        versions="source of transformers 5 and of vLLM 0.32",
     ),
     Signature(
         name="architecture not supported",
@@ -80,7 +82,7 @@ SIGNATURES = (
         r"|model type `(?P<type>[\w-]+)` but Transformers does not recognize this architecture)",
         cause="this vLLM does not support the model's architecture",
         remedy="upgrade vLLM and transformers, or serve another model",
-        versions="0.4 to 0.33",
+        versions="source of 0.32",
     ),
     Signature(
         name="remote code not trusted",
@@ -90,7 +92,7 @@ SIGNATURES = (
         r" (?:configuration|model|modeling) file in that repo)",
         cause="the model brings its own code, which is not run without permission",
         remedy="read that code, then add --trust-remote-code",
-        versions="0.4 to 0.33",
+        versions="transformers' own text (source)",
     ),
     Signature(
         name="longer than the model allows",
@@ -101,6 +103,6 @@ SIGNATURES = (
         cause="--max-model-len {max_model_len} is more than the {fitting_len} tokens that the model "
         "was made for",
         remedy="use --max-model-len {fitting_len} or fewer",
-        versions="0.4 to 0.33",
+        versions="0.32 on the CPU",
     ),
 )

@@ -25,6 +25,6 @@ SIGNATURES = (
         remedy="stop that process (ss -ltnp shows it), or choose another --port; an answer on this "
         "port is not this "
         "server's",
-        versions="0.4 to 0.33",
+        versions="vllm#7514, #8204, 0.32 on the CPU",
     ),
 )

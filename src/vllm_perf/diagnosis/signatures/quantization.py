@@ -69,7 +69,7 @@ SIGNATURES = (
         cause="the weights are quantized with {config_method}, but --quantization says {argument}",
         remedy="drop --quantization: vLLM reads the method, and the fastest kernel for it, from the "
         "checkpoint",
-        versions="0.4 to 0.33",
+        versions="0.5.0 (vllm#5842), 0.32 on the CPU",
     ),
     Signature(
         name="weights are not quantized so",
@@ -77,7 +77,7 @@ SIGNATURES = (
         pattern=r"Cannot find the config file for (?P<argument>[\w.-]+)",
         cause="--quantization {argument} was given, but the model's weights are not quantized with it",
         remedy="drop --quantization, or serve the model's {argument} variant",
-        versions="0.4 to 0.33",
+        versions="0.32 on the CPU",
     ),
     Signature(
         name="number format not supported by the method",
@@ -86,7 +86,7 @@ SIGNATURES = (
         r" Supported dtypes: \[(?P<supported>[^\]]*)\]",
         cause="{method} does not compute in {dtype} (it does in {supported})",
         remedy="add --dtype half (or another of those listed)",
-        versions="0.4 to 0.33",
+        versions="source of 0.32",
     ),
     Signature(
         name="unknown method",
@@ -95,7 +95,7 @@ SIGNATURES = (
         r" (?P<choices>\[[^\]]*\]))?",
         cause="vLLM knows no quantization method called '{value}'",
         remedy=choose,
-        versions="0.4 to 0.33",
+        versions="vllm-windows#16, 0.32 on the CPU",
         derive=nearest_choice,
     ),
     Signature(
@@ -105,7 +105,7 @@ SIGNATURES = (
         r" \(choose from (?P<choices>[^)]*)\)",
         cause="vLLM knows no quantization method called '{value}'",
         remedy=choose,
-        versions="0.5 to 0.33",
+        versions="argparse's own text (source)",
         derive=nearest_choice,
     ),
     Signature(
@@ -115,7 +115,7 @@ SIGNATURES = (
         r" Minimum capability: (?P<minimum>\d+)\. Current capability: (?P<current>\d+)",
         cause=_old_gpu,
         remedy="serve a checkpoint of another method, or use a newer GPU",
-        versions="0.4 to 0.33",
+        versions="0.4.0.post1 (vllm#4202, #4327); source of 0.32",
     ),
     Signature(
         name="scheme not supported by the GPU",
@@ -124,7 +124,7 @@ SIGNATURES = (
         r" (?:Min|Minimum|Required) capability: (?P<minimum>\d+)\.[ ',]*Current capability: (?P<current>\d+)",
         cause=lambda figures, context: _old_gpu({"method": "the checkpoint's scheme", **figures}, context),
         remedy="serve a checkpoint of another method, or use a newer GPU",
-        versions="0.5 to 0.33",
+        versions="source of 0.32",
     ),
     Signature(
         name="bfloat16 on an old GPU",
@@ -134,7 +134,7 @@ SIGNATURES = (
         r" Your (?P<gpu>[^\n]{1,60}?) GPU (?:has compute capability (?P<current>[\d.]+\d)|does not have)",
         cause="{gpu} cannot compute in bfloat16, which needs capability {minimum}",
         remedy="add --dtype half",
-        versions="0.2 to 0.33",
+        versions="0.4.3 (vllm#1157, LlamaFactory#4960); source of 0.32",
     ),
     Signature(
         name="fp8 not supported by the GPU",
@@ -142,7 +142,7 @@ SIGNATURES = (
         pattern=r"type (?P<fp8_type>fp8\w*) not supported in this architecture",
         cause=_fp8_cause,
         remedy=_fp8_remedy,
-        versions="0.8 to 0.33",
+        versions="0.8.5 (vllm#17581), 0.11.0 (vllm#26431)",
     ),
     Signature(
         name="fp8 KV cache with a float16 model",
@@ -150,7 +150,7 @@ SIGNATURES = (
         pattern=r"For FP8 input, output must have dtype BF16",
         cause="FlashAttention 3 reads an fp8 KV cache only for bfloat16 models, and this one runs in float16",
         remedy="add --dtype bfloat16, or drop --kv-cache-dtype fp8",
-        versions="0.26",
+        versions="0.26 on an H200",
     ),
     Signature(
         name="fp8 KV cache refused",
@@ -160,6 +160,6 @@ SIGNATURES = (
         r" Reason: \[[^\]]*kv_cache_dtype not supported)",
         cause="this GPU, attention backend or version does not support an fp8 KV cache",
         remedy="drop --kv-cache-dtype, choose another --attention-backend, or upgrade",
-        versions="0.6 to 0.33",
+        versions="source of 0.32",
     ),
 )

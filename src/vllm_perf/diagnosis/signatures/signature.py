@@ -22,7 +22,8 @@ class Signature:
     ``derive`` adds figures computed from those; ``cause`` and ``remedy`` are templates over the figures, or
     functions of figures and context. ``weak``: only believed where no other signature matches, because it is
     often the first link of a chain that ends in something more telling. ``refine`` picks the category where
-    it depends on the context. ``versions``: where it was seen.
+    it depends on the context. ``versions``: the vLLM it was seen in
+    (a bug thread or a boot of our own), or whose source it was only read in.
     """
 
     name: str
