@@ -40,7 +40,6 @@ class Handshake:
     buffered: bool | None = None
     metrics: bool | None = None
     tokenize: bool | None = None
-    prompt_tokens_per_byte: float | None = None
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     requests: int = 0

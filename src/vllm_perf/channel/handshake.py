@@ -42,7 +42,6 @@ class _Talk:
     left_out: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
-    bodies: list[bytes] = field(default_factory=list)
 
     def ask(self, seed: int, left_out: tuple[str, ...]) -> Reply:
         """Send one question; where the channel says 429, wait as it asks and send it again."""
@@ -55,7 +54,6 @@ class _Talk:
             if refusal is None:
                 self.manners.after(wanted, reply.result.prompt_tokens, _counted(reply))
                 self.replies.append(reply)
-                self.bodies.append(body)
                 return reply
             if refusal.category is not Category.RATE_LIMITED:
                 return reply
@@ -169,7 +167,6 @@ def _empty(target: Target) -> Handshake:
 
 def _conclude(talk: _Talk, replies: list[Reply], so_far: Handshake) -> Handshake:
     counted = [reply.result for reply in replies if reply.result.token_source == "usage"]
-    first = replies[0]
     left_out = talk.left_out
     outputs = [result.output_tokens or 0 for result in counted]
     usage = len(counted) == len(replies)
@@ -189,7 +186,6 @@ def _conclude(talk: _Talk, replies: list[Reply], so_far: Handshake) -> Handshake
         hidden_reasoning=any(hidden_reasoning(reply.events) for reply in replies),
         tokens_per_chunk=tokens_per_chunk(replies),
         buffered=looks_buffered(replies),
-        prompt_tokens_per_byte=_per_byte(talk, first),
         left_out=left_out,
         notes=tuple(talk.notes),
     )
@@ -220,8 +216,3 @@ def _counted(reply: Reply) -> int | None:
 def _few_chunks(replies: list[Reply]) -> bool | None:
     """Say no where more chunks came than tokens were allowed; fewer prove nothing."""
     return False if any(len(reply.result.chunk_ns) > ASKED_TOKENS for reply in replies) else None
-
-
-def _per_byte(talk: _Talk, first: Reply) -> float | None:
-    tokens = first.result.prompt_tokens
-    return None if tokens is None else tokens / len(talk.bodies[talk.replies.index(first)])

@@ -98,56 +98,7 @@ class PickyChannel:
         return (f" w{seed}-{number}" for number in range(usage["completion_tokens"]))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        channel = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, format: str, *args: Any) -> None:
-                return None
-
-            def do_GET(self) -> None:
-                models = {"object": "list", "data": [{"id": "m"}]}
-                found = self.path == "/v1/models"
-                self._whole(200 if found else 404, models if found else {"detail": "Not Found"})
-
-            def do_POST(self) -> None:
-                data = self.rfile.read(int(self.headers["Content-Length"]))
-                body = json.loads(data)
-                status, answer = channel.admit(body, len(data))
-                if status != 200:
-                    self._whole(status, answer)
-                    return
-                self._stream(body, answer)
-
-            def _whole(self, status: int, answer: dict[str, Any]) -> None:
-                data = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                if status == 429 and channel.ways.retry_after is not None:
-                    self.send_header("Retry-After", channel.ways.retry_after)
-                self.end_headers()
-                self.wfile.write(data)
-
-            def _stream(self, body: dict[str, Any], usage: dict[str, Any]) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                events = list(channel.events(body, usage))
-                if channel.ways.in_one_piece:
-                    self._chunk(b"".join(events))
-                else:
-                    for event in events:
-                        self._chunk(event)
-                        time.sleep(channel.ways.chunk_gap_s)
-                self.wfile.write(b"0\r\n\r\n")
-
-            def _chunk(self, data: bytes) -> None:
-                self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-
-        return Handler
+        return type("Handler", (_Handler,), {"channel": self})
 
     def events(self, body: dict[str, Any], usage: dict[str, Any]) -> Iterator[bytes]:
         """Yield the events of one answer."""
@@ -163,3 +114,52 @@ class PickyChannel:
 
 def _event(value: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    channel: PickyChannel
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return None
+
+    def do_GET(self) -> None:
+        models = {"object": "list", "data": [{"id": "m"}]}
+        found = self.path == "/v1/models"
+        self._whole(200 if found else 404, models if found else {"detail": "Not Found"})
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.loads(data)
+        status, answer = self.channel.admit(body, len(data))
+        if status != 200:
+            self._whole(status, answer)
+            return
+        self._stream(body, answer)
+
+    def _whole(self, status: int, answer: dict[str, Any]) -> None:
+        data = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        if status == 429 and self.channel.ways.retry_after is not None:
+            self.send_header("Retry-After", self.channel.ways.retry_after)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, body: dict[str, Any], usage: dict[str, Any]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        events = list(self.channel.events(body, usage))
+        if self.channel.ways.in_one_piece:
+            self._chunk(b"".join(events))
+        else:
+            for event in events:
+                self._chunk(event)
+                time.sleep(self.channel.ways.chunk_gap_s)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")

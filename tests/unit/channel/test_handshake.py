@@ -72,7 +72,7 @@ def test_four_tokens_a_chunk_are_seen_from_usage() -> None:
 def test_a_channel_without_usage_leaves_what_hangs_on_it_unknown() -> None:
     facts, _ = picky(Ways(usage=False))
     assert facts.usage is False
-    assert (facts.pins_length, facts.tokens_per_chunk, facts.prompt_tokens_per_byte) == (None, None, None)
+    assert (facts.pins_length, facts.tokens_per_chunk) == (None, None)
 
 
 def test_answers_that_end_by_themselves_are_not_pinned() -> None:

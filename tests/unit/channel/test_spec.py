@@ -54,7 +54,7 @@ def test_an_unknown_setting_is_named_with_the_nearest_known_one(tmp_path: Path) 
 
 def test_an_unknown_channel_is_answered_with_those_that_exist(tmp_path: Path) -> None:
     path = write(tmp_path, '[channels.one]\nbase_url = "http://127.0.0.1/v1"\nmodel = "m"\n')
-    with pytest.raises(SpecError, match="channel 'two' is not known. Known: one"):
+    with pytest.raises(SpecError, match=r"channel 'two' is not known\. Known: one"):
         channel_target("two", path, {})
 
 
