@@ -15,11 +15,16 @@ from vllm_perf.channel.prompts import PromptBook, adapted
 from vllm_perf.channel.rough import RoughCounter
 from vllm_perf.channel.rounds import keep_good_rounds
 from vllm_perf.channel.side import Side, send_block, watched
+from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.load.counting import TokenizeCounter
 from vllm_perf.load.plan import LoadPlan, PlannedRequest
+from vllm_perf.load.remedies import remedy_for
+from vllm_perf.load.sample import Run
 from vllm_perf.load.session import make_plan
 from vllm_perf.metrics.measurement import MetricUnavailable
+from vllm_perf.metrics.reasons import InvalidCode
 from vllm_perf.metrics.server_side import prefix_hit_rate
+from vllm_perf.metrics.validity import check_runs
 from vllm_perf.spec.channel import ChannelSpec
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import ArrivalSpec, WorkloadSpec
@@ -60,6 +65,12 @@ class Comparison:
     def rounds(self) -> int:
         """Return how many blocks every channel has."""
         return min((len(side.runs) for side in self.sides), default=0)
+
+    @property
+    def failing(self) -> bool:
+        """Tell whether more requests failed on some channel than the workload allows."""
+        checked = (check_runs(side.runs, self.workload) for side in self.sides if side.runs)
+        return any(one.code is InvalidCode.TOO_MANY_FAILED for reasons in checked for one in reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +140,29 @@ def _measure(done: Comparison, settings: Settings) -> None:
             settings.say(f"{side.name}: block {number + 1} of {settings.pairs}")
             rtt_ms = measure_connects(side.target, side.network, CONNECTS_A_BLOCK)
             run = watched(side, _plan(side, book.block(number, place), done))
+            _require_some(side, run)
             side.runs.append(run)
             side.rtts_ms.append(rtt_ms)
+
+
+def _require_some(side: Side, run: Run) -> None:
+    """End the comparison at a block of which nothing came back.
+
+    Raises:
+        ChannelUnusable: not one of its requests succeeded.
+    """
+    if any(sample.ok for sample in run.samples):
+        return
+    last = run.samples[-1]
+    raise ChannelUnusable(
+        side.name,
+        Diagnosis(
+            category=last.outcome,
+            cause=f"none of the {run.sent} requests of a block succeeded",
+            evidence=last.detail or "nothing was said",
+            remedy=last.remedy or remedy_for(last.outcome, None) or "look at the server's log",
+        ),
+    )
 
 
 def _book(done: Comparison) -> PromptBook:

@@ -24,6 +24,19 @@ from vllm_perf.spec.workload import WorkloadSpec
 CHANNELS_FILE = Path("fixtures/channels.toml")
 STORE = Path(".vllm-perf/channels")
 NO_VERDICT = 10
+IN_FILE = "where a channel is, and its key's variable, stand in the channels file"
+NOT_HERE = {
+    "base_url": IN_FILE,
+    "model": IN_FILE,
+    "api_key_env": IN_FILE,
+    "ca_file": IN_FILE,
+    "proxy": IN_FILE,
+    "samples": "the document (--json) holds every block's figures",
+    "floor": "all channels have the same client",
+    "repetitions": "--pairs says how many blocks each channel gets",
+    "duration_s": "blocks are compared request by request: say --requests",
+    "processes": "the load of a comparison runs in one process",
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +78,7 @@ def run_channels(
     Raises:
         SpecError: an entry, an option or a price is missing or wrong; nothing was sent then.
     """
+    _refuse_what_does_not_apply(args)
     settings = _settings(args)
     if args.seed is None:
         # Nobody can reset a channel's cache: text that an earlier run sent would be found in it.
@@ -86,6 +100,15 @@ def run_channels(
     return _report(done, args)
 
 
+def _refuse_what_does_not_apply(args: argparse.Namespace) -> None:
+    """Refuse options of a bench on one server, which would otherwise be ignored without a word."""
+    for name in NOT_HERE:
+        value = getattr(args, name)
+        if value is not None and value is not False and (name != "processes" or value != 1):
+            option = f"--{name.replace('_', '-')}"
+            raise SpecError(f"{option} does not go with --channel: {NOT_HERE[name]}")
+
+
 def _report(done: Comparison, args: argparse.Namespace) -> int:
     document = text_of(done)
     print(document if args.json else show.text(done))
@@ -93,7 +116,8 @@ def _report(done: Comparison, args: argparse.Namespace) -> int:
     print(f"stored: {path}", file=sys.stderr)
     if done.failure is not None:
         return 1
-    return 0 if done.rounds and done.unfit is None and done.stopped is None else NO_VERDICT
+    whole = done.rounds and done.unfit is None and done.stopped is None
+    return 0 if whole and not done.failing else NO_VERDICT
 
 
 def _settings(args: argparse.Namespace) -> Settings:

@@ -16,6 +16,7 @@ class Ways:
     """How the channel behaves. ``tokens_a_byte``: what it counts for a prompt, per byte of its body.
 
     ``refuse_at`` holds the numbers (from 1) of the completions that get a 429 with ``retry_after``.
+    ``breaks_after``: that many answers, and then only errors.
     ``length`` is how many tokens the model writes when it is not made to write more.
     """
 
@@ -30,6 +31,7 @@ class Ways:
     retry_after: str | None = "7"
     chunk_gap_s: float = 0.001
     in_one_piece: bool = False
+    breaks_after: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +76,8 @@ class PickyChannel:
         ways, account = self.ways, self.account
         with self._lock:
             account.asked += 1
+            if ways.breaks_after is not None and len(account.completions) >= ways.breaks_after:
+                return 500, {"error": {"message": "boom", "type": "InternalServerError"}}
             if account.asked in ways.refuse_at:
                 account.refused += 1
                 return 429, {"error": {"message": "slow down", "type": "rate_limit", "code": "429"}}

@@ -142,7 +142,7 @@ def test_a_429_is_waited_for_counted_and_not_hidden_in_latency(bench: Bench) -> 
     with PickyChannel(Ways(refuse_at=frozenset({12}), retry_after="0.2")) as channel:
         code, out, err = bench(entry("far", channel.base_url), ["far"], "--pairs", "2", "--json")
     far = json.loads(out)["channels"]["far"]
-    assert code == 0
+    assert code == 10
     assert (far["refused_429"], far["outcomes"]["RATE_LIMITED"], far["waited_s"]) == (1, 1, 0.2)
     assert "far: rate limit reached; waiting 0 s as it asks" in err
     assert any("TOO_MANY_FAILED" in reason for reason in far["invalid"])
@@ -170,3 +170,25 @@ def test_a_server_that_is_down_fails_with_its_category(bench: Bench) -> None:
     code, out, _ = bench(entry("far", "http://127.0.0.1:1/v1"), ["far"])
     assert code == 1
     assert "SERVER_DOWN" in out
+
+
+def test_a_channel_that_stops_answering_ends_the_run_with_its_category(bench: Bench) -> None:
+    # Everything from the first measured request on is refused without a way out.
+    ways = Ways(refuses=("seed",), breaks_after=10)
+    with PickyChannel(ways) as channel:
+        code, out, _ = bench(entry("far", channel.base_url), ["far"], "--pairs", "2", "--json")
+    document = json.loads(out)
+    assert code == 1
+    assert document["failure"]["category"] == "SERVER_ERROR"
+    assert document["failure"]["cause"] == "none of the 4 requests of a block succeeded"
+    assert channel.account.asked < 20
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--base-url", "http://127.0.0.1:1/v1"), ("--repetitions", "2"), ("--samples", "x"), ("--floor",)],
+)
+def test_an_option_that_would_be_ignored_is_refused(bench: Bench, option: tuple[str, ...]) -> None:
+    code, _, err = bench(entry("far", "http://127.0.0.1:1/v1"), ["far"], *option)
+    assert code == 2
+    assert f"{option[0]} does not go with --channel" in err
