@@ -130,9 +130,10 @@ def _measure(done: Comparison, settings: Settings) -> None:
             "not every channel can pin the output length: answers end where the models end them"
         )
     for place, side in enumerate(done.sides):
-        settings.say(f"{side.name}: does it cache prompts?")
-        side.cache = _probe_cache(side, book.probe(PROMPTS, place), done)
+        # First of all the warm-up: a cold server's first prompts are slow, and look like a cache afterwards.
+        settings.say(f"{side.name}: warm-up, and does it cache prompts?")
         _warm_up(side, book.block(0, place, "warmup"), done)
+        side.cache = _probe_cache(side, book.probe(PROMPTS, place), done)
     for number in range(settings.pairs):
         # A B B A: whatever drifts meets both alike.
         order = list(enumerate(done.sides))
