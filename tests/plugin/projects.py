@@ -13,9 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.plugin.inside import run_inside
+
 SUITE = Path(__file__).parents[1] / "perf"
 # What the pytest around this one, or a developer's shell, would pass on.
-DROPPED = frozenset({"PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTHONDONTWRITEBYTECODE"})
+DROPPED = frozenset(
+    {"PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST", "PYTHONDONTWRITEBYTECODE"}
+)
+# Times are long beside what a busy machine adds to them.
 ENGINES = """
 [ladders.golden]
 platform = "golden"
@@ -25,7 +30,7 @@ engines = ["first", "middle", "last"]
 title = "initial"
 platform = "golden"
 model = "golden"
-flags = { ttft-ms = 50, itl-ms = 8, prefix-caching = false }
+flags = { ttft-ms = 200, itl-ms = 30, prefix-caching = false }
 boot_timeout_s = 20
 
 [engines.middle]
@@ -36,14 +41,14 @@ flags = { prefix-caching = true }
 [engines.last]
 extends = "middle"
 title = "+ faster"
-flags = { ttft-ms = 30, itl-ms = 5 }
+flags = { ttft-ms = 100, itl-ms = 15 }
 """
 WORKLOADS = """
 [workloads.chat]
 prompt = { kind = "shared_prefix", shared_tokens = 64, unique_tokens = 8 }
-arrival = { kind = "closed", concurrency = 16 }
-output_tokens = 5
-requests = 32
+arrival = { kind = "closed", concurrency = 8 }
+output_tokens = 4
+requests = 8
 repetitions = 3
 warmup_requests = 1
 """
@@ -63,22 +68,41 @@ workload = "chat"
 relative_to = "@first"
 min = 1.2
 """
+INI = """
+[pytest]
+addopts = --import-mode=importlib -p no:cacheprovider -p no:hypothesispytest
+"""
+# A busy machine sends late and reads in bursts, and the suite rightly refuses to judge that. These tests
+# are about everything else.
+CONFTEST = """
+from vllm_perf.metrics import validity_client
+
+validity_client.LATE_SHARE_OF_TTFT = 0.5
+validity_client.BURST_SHARE = 1.0
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What one run of pytest left: exit code, output, and the test cases of its JUnit file."""
+    """What one run of pytest left: exit code, output, and what its JUnit file says.
+
+    ``cases`` is how each test ended, ``failures`` what each failed test said, by test name.
+    """
 
     code: int
     text: str
-    root: Path
     cases: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
     junit: str = ""
 
     def ended(self, how: str) -> set[str]:
         """Return the tests that ended so: "passed", "failed" or "skipped"."""
         return {name for name, outcome in self.cases.items() if outcome == how}
+
+    def metrics(self, how: str) -> set[str]:
+        """Return the metrics of the tests that ended so."""
+        return {name.removesuffix("]").rsplit(":", 1)[1] for name in self.ended(how)}
 
 
 @dataclass(slots=True)
@@ -94,18 +118,14 @@ class Project:
         self.write("fixtures/engines.toml", ENGINES)
         self.write("fixtures/workloads.toml", WORKLOADS)
         self.write("fixtures/budgets/cpu.toml", BUDGETS)
-        self.write(
-            "pytest.ini",
-            "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:hypothesispytest\n",
-        )
+        self.write("pytest.ini", INI)
+        self.write("conftest.py", CONFTEST)
         for path in SUITE.glob("test_*.py"):
             self.write(f"tests/perf/{path.name}", path.read_text())
-        self.env = {
-            **{name: value for name, value in os.environ.items() if name not in DROPPED},
+        self.env |= {
             "VLLM_PERF_STATE_DIR": str(self.root / "state"),
             "CUDA_VISIBLE_DEVICES": "",
-            "COLUMNS": "140",
-            **self.env,
+            "COLUMNS": "160",
         }
 
     def write(self, name: str, text: str) -> Path:
@@ -121,35 +141,51 @@ class Project:
         assert before in text, f"{name} does not hold {before!r}"
         self.write(name, text.replace(before, after))
 
-    def start(
-        self, *args: str, paths: tuple[str, ...] = ("tests/perf",), **env: str
-    ) -> "subprocess.Popen[str]":
-        """Start pytest on the project and return the running process."""
+    def engines(self, before: str, after: str) -> None:
+        """Replace text of the engines file that must be there."""
+        self.change("fixtures/engines.toml", before, after)
+
+    def run(
+        self,
+        *args: str,
+        paths: tuple[str, ...] = ("tests/perf",),
+        golden: bool = True,
+        folder: str = ".",
+    ) -> Finished:
+        """Run pytest on the project to its end, within this process: three times as fast as apart from it."""
+        junit, words = self._words(args, paths, golden)
+        code, text = run_inside(words, self.root / folder, self.env)
+        return _finished(code, text, junit)
+
+    def run_apart(
+        self, *args: str, paths: tuple[str, ...] = ("tests/perf",), golden: bool = True
+    ) -> Finished:
+        """Run pytest on the project to its end, in a process of its own."""
+        junit, words = self._words(args, paths, golden)
+        process = self.start(*words)
+        text, _ = process.communicate(timeout=120)
+        return _finished(process.returncode, text, junit)
+
+    def start(self, *words: str, python: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+        """Start pytest with these words and return the running process."""
+        inherited = {name: value for name, value in os.environ.items() if name not in DROPPED}
         return subprocess.Popen(
-            [sys.executable, "-m", "pytest", *paths, *args],
+            [sys.executable, *python, "-m", "pytest", *words],
             cwd=self.root,
-            env={**self.env, **env},
+            env={**inherited, **self.env},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
-    def run(
-        self, *args: str, paths: tuple[str, ...] = ("tests/perf",), golden: bool = True, **env: str
-    ) -> Finished:
-        """Run pytest on the project to its end."""
+    def _words(self, args: tuple[str, ...], paths: tuple[str, ...], golden: bool) -> tuple[Path, list[str]]:
         junit = self.root / f"junit-{time.monotonic_ns()}.xml"
-        more = ("--perf-golden",) if golden else ()
-        process = self.start(*more, f"--junit-xml={junit}", *args, paths=paths, **env)
-        text, _ = process.communicate(timeout=90)
-        return finished(process.returncode, text, junit, self.root)
+        return junit, [*paths, *(["--perf-golden"] if golden else []), f"--junit-xml={junit}", *args]
 
     def boots(self) -> list[str]:
-        """Return the engines that were booted, oldest first, one entry a boot."""
-        logs = sorted(
-            (self.root / ".vllm-perf" / "logs").glob("*.log"), key=lambda path: path.stat().st_ctime_ns
-        )
-        return [path.name.rsplit("-", 3)[0] for path in logs]
+        """Return the engines that were booted, one entry a boot (each has a log of its own)."""
+        logs = (self.root / ".vllm-perf" / "logs").glob("*.log")
+        return sorted(path.name.rsplit("-", 3)[0] for path in logs)
 
     def forget_boots(self) -> None:
         """Count boots anew."""
@@ -157,25 +193,42 @@ class Project:
 
     def records(self) -> list[dict[str, Any]]:
         """Return the stored runs, oldest first."""
+        files = sorted((self.root / ".vllm-perf/history").glob("*.json"))
+        return [json.loads(path.read_text()) for path in files]
+
+    def record_ids(self) -> list[str]:
+        """Return the ids of the stored runs, oldest first."""
         return [
-            json.loads(path.read_text()) for path in sorted((self.root / ".vllm-perf/history").glob("*.json"))
+            path.stem.rsplit("_", 1)[1] for path in sorted((self.root / ".vllm-perf/history").glob("*.json"))
         ]
 
     def saved(self) -> list[dict[str, Any]]:
         """Return what pytest-benchmark itself saved, oldest first."""
         return [json.loads(path.read_text()) for path in sorted((self.root / ".benchmarks").rglob("*.json"))]
 
+    def sessions(self) -> list[Path]:
+        """Return the folders that sessions left."""
+        return sorted((self.root / ".vllm-perf" / "sessions").glob("*"))
 
-def finished(code: int, text: str, junit: Path, root: Path) -> Finished:
-    """Read what a run left."""
+
+def rows(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the rows of a stored or saved run by name."""
+    return {row["name"]: row for row in document["benchmarks"]}
+
+
+def _finished(code: int, text: str, junit: Path) -> Finished:
     if not junit.is_file():
-        return Finished(code=code, text=text, root=root)
+        return Finished(code=code, text=text)
     suite = ET.parse(junit).getroot().find("testsuite")
     assert suite is not None
-    cases = {}
+    cases, failures = {}, {}
     for case in suite.iter("testcase"):
-        children = {child.tag for child in case} - {"properties", "system-out", "system-err"}
-        outcome = "failed" if children & {"failure", "error"} else "skipped" if children else "passed"
-        cases[str(case.get("name"))] = outcome
+        name = str(case.get("name"))
+        said = [child.text or "" for child in case if child.tag in ("failure", "error")]
+        cases[name] = "failed" if said else "skipped" if case.find("skipped") is not None else "passed"
+        if said:
+            failures[name] = "\n".join(said)
     counts = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
-    return Finished(code=code, text=text, root=root, cases=cases, counts=counts, junit=junit.read_text())
+    return Finished(
+        code=code, text=text, cases=cases, counts=counts, failures=failures, junit=junit.read_text()
+    )

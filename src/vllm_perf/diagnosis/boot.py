@@ -79,12 +79,13 @@ def _may_blame(state: BootState, *, alive: bool) -> bool:
 
 def _before_stop(lines: Sequence[Line], state: BootState) -> Sequence[Line]:
     """Leave out what came after a stop that was asked for, and requests' errors before a later death."""
-    start, end = 0, None
     if state.stopped_on_request:
-        end = state.stop_asked_at
-    if state.serving_at is not None and state.fatal:
-        start = state.serving_at
-    return [line for line in lines if line.number > start and (end is None or line.number < end)]
+        return [line for line in lines if line.number < (state.stop_asked_at or 0)]
+    if state.serving_at is None or not state.fatal:
+        return lines
+    # Once it serves, the API server complains about requests; an engine that dies says so itself.
+    others = [line for line in lines if line.number > state.serving_at and line.process != "APIServer"]
+    return others if any(line.process for line in lines) else lines
 
 
 def _named(root: Hit, context: BootContext, lines: Sequence[Line]) -> Diagnosis:

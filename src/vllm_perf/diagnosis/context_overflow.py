@@ -26,6 +26,10 @@ _OLD = re.compile(
     r".*?maximum context length is (?P<limit>\d[\d,]*).*?(?:has|contains) (?P<prompt>\d[\d,]*) input tokens",
     re.IGNORECASE | re.DOTALL,
 )
+_OUTPUT_TOO_LONG = re.compile(
+    r"max_tokens=(?P<completion>\d[\d,]*) cannot be greater than max_model_len=(?P<limit>\d[\d,]*)",
+    re.IGNORECASE,
+)
 _PROMPT_TOO_LONG = re.compile(
     r"prompt \(?(?:total )?length(?: of)? (?P<prompt>\d[\d,]*)\)? is (?:longer|greater) than "
     r"the maximum model length(?: of)? (?P<limit>\d[\d,]*)",
@@ -44,7 +48,7 @@ class Overflow:
 
 def read_overflow(message: str) -> Overflow | None:
     """Return the numbers of a context overflow, or ``None`` where ``message`` speaks of something else."""
-    for pattern in (_OLD, _PROMPT_TOO_LONG):
+    for pattern in (_OLD, _OUTPUT_TOO_LONG, _PROMPT_TOO_LONG):
         found = pattern.search(message)
         if found:
             fields = found.groupdict()

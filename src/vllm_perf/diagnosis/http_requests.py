@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for answers that blame the request: its key, URL, model or parameters."""
 
-import difflib
 import email.utils
 import re
 import time
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 from vllm_perf.diagnosis.answer import Answer
 from vllm_perf.diagnosis.base_url import check_base_url
 from vllm_perf.diagnosis.context_overflow import Overflow, read_overflow
+from vllm_perf.diagnosis.nearest import nearest_name
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.spec.category import Category
 
@@ -32,6 +32,7 @@ _MODEL_WORDS = (
 _NO_MODEL = re.compile(
     r"model\W+(?P<name>\S+?)[`'\"]*\s+(?:does not exist|not found|is not (?:available|found))", re.I
 )
+_ALIASES = re.compile(r"(?:Valid aliases|Served models): (.+?)\.?$")
 _TOO_SMALL = re.compile(
     r"(?:max_(?:output_|completion_)?tokens)\W.{0,40}"
     r"(?:at least|below minimum|must be (?:greater|positive)|>= ?\d)"
@@ -201,11 +202,9 @@ def model(answer: Answer) -> Diagnosis | None:
     if not (found or is_vllm or answer.says(*_MODEL_WORDS)):
         return None
     wanted = answer.model or (found["name"].strip("`'\"") if found else "")
-    near = difflib.get_close_matches(
-        wanted.lower(), [name.lower() for name in answer.served_models], n=1, cutoff=0.4
-    )
-    nearest = next((name for name in answer.served_models if near and name.lower() == near[0]), None)
-    listed = ", ".join(answer.served_models)
+    served = answer.served_models or _named_in(answer.body.message)
+    nearest = nearest_name(wanted, served, cutoff=0.4)
+    listed = ", ".join(served)
     remedy = f"ask for '{nearest}' (served: {listed})" if nearest else _list_remedy(listed)
     figures: dict[str, float | int | str] = {"model": wanted}
     if nearest:
@@ -213,6 +212,12 @@ def model(answer: Answer) -> Diagnosis | None:
     return answer.diagnosis(
         Category.MODEL_NOT_FOUND, f"the server does not serve a model called '{wanted}'", remedy, figures
     )
+
+
+def _named_in(message: str) -> tuple[str, ...]:
+    """Return the ids that newer vLLM names in its refusal."""
+    found = _ALIASES.search(message)
+    return tuple(name.strip() for name in found[1].split(",")) if found else ()
 
 
 def _list_remedy(listed: str) -> str:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The doctor's third question: does the model answer, with these parameters, and in time?"""
 
-import difflib
 import http.client
 
+from vllm_perf.diagnosis.nearest import nearest_name
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.doctor.ask import ask
 from vllm_perf.doctor.patient import Patient
@@ -15,8 +15,7 @@ def model_is_served(patient: Patient) -> Diagnosis | None:
     """The model id is among those listed; a channel may serve more than it lists, vLLM does not."""
     if not patient.served or patient.model in patient.served:
         return None
-    near = difflib.get_close_matches(patient.model.lower(), [name.lower() for name in patient.served], 1, 0.4)
-    nearest = next((name for name in patient.served if near and name.lower() == near[0]), None)
+    nearest = nearest_name(patient.model, patient.served, cutoff=0.4)
     listed = ", ".join(patient.served[:10])
     if not patient.is_vllm:
         return None

@@ -11,6 +11,7 @@ from vllm_perf.gate.journal import Journal
 from vllm_perf.gate.plan import Limits
 from vllm_perf.gate.spoiled import spoiled
 from vllm_perf.verdict.sequential import SideName, order_of_pair
+from vllm_perf.verdict.types import Change
 
 Decide = Callable[[Sequence[Pair]], Decision]
 
@@ -74,13 +75,20 @@ class Runner:
             pairs = self.journal.pairs()
             decision = self.decide(pairs)
             if not decision.open:
-                return f"everything was decided after {len(pairs)} pairs"
+                return self._why_enough(decision, len(pairs))
             late = self._late(started, pairs)
             if late is not None:
                 return late
             if pairs:
                 self.say(f"{len(pairs)} pairs: {decision.change}; {decision.reason}")
             self._pair(len(pairs), decision.open)
+
+    def _why_enough(self, decision: Decision, pairs: int) -> str:
+        if decision.change is not Change.INCONCLUSIVE:
+            return f"decided after {pairs} pairs"
+        if any(state.pairs >= self.limits.max_pairs for state in decision.workloads.values()):
+            return f"the limit of {self.limits.max_pairs} pairs was reached"
+        return f"measuring on after {pairs} pairs would not help"
 
     def _late(self, started: float, pairs: Sequence[Pair]) -> str | None:
         minutes = self.limits.max_minutes

@@ -129,11 +129,10 @@ class Play:
             return
         self._over, self._record.finish = True, "abort"
         self._record.ended_ns = time.perf_counter_ns()
+        self._counters.finished["abort"] += 1
         if self._record.scheduled_ns is None:
             self._engine.withdraw(self)
-            self._engine.counters.finished["abort"] += 1
         else:
-            self._engine.counters.finished["abort"] += 1
             self._engine.ended()
 
     def _write(self, data: bytes) -> int:

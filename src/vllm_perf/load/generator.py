@@ -44,7 +44,7 @@ def run_load(plan: LoadPlan, *, on_progress: Progress | None = None, start_ns: i
     refusal = malformed_key(plan.target)
     if refusal is None:
         try:
-            route = plan_route(plan.target, stamps=True)
+            route = plan_route(plan.target, stamps=plan.kernel_stamps)
         except OSError as error:
             refusal = way_failure(error, plan.target, _url(plan))
     if refusal is not None:
@@ -63,7 +63,7 @@ class _Setup:
     def __init__(self, plan: LoadPlan, route: Route, epoll: select.epoll) -> None:
         url = _url(plan)
         self.timeout_ns = round(plan.request_timeout_s * SECOND_NS)
-        self.clock = KernelClock()
+        self.clock = KernelClock(wanted=plan.kernel_stamps)
         self.epoll = epoll
         self.pool = Pool(route, epoll, self.timeout_ns, partial(way_failure, target=plan.target, url=url))
         self.stock = Stock(

@@ -165,14 +165,15 @@ class LoadLoop:
         self._backlog.add(exchange)
 
     def _send_due(self, now_ns: int) -> None:
-        load = self._load
-        while (due := load.supply.next_due_ns()) is not None and due <= now_ns and not self._stopped(now_ns):
-            exchange, data = load.stock.take(load.supply.take(), due)
+        supply, take = self._load.supply, self._load.stock.take
+        stopped = self._stopped(now_ns)
+        while not stopped and (due := supply.next_due_ns()) is not None and due <= now_ns:
+            exchange, data = take(supply.take(), due)
             connection = None if self._waiting else self._pool.take(now_ns)
             if connection is None:
                 self._waiting.append((exchange, data))
-                continue
-            self._send(connection, exchange, data)
+            else:
+                self._send(connection, exchange, data)
         if self._waiting:
             self._serve_waiting(now_ns)
 
@@ -198,7 +199,7 @@ class LoadLoop:
             self.peak_in_flight = self._in_flight
         exchange.sent_ns = sent_ns = time.perf_counter_ns()
         try:
-            if not connection.wire.write(data):
+            if not connection.write(data):
                 self._pool.watch_writes(connection, True)
         except OSError:
             # The server closed while we wrote; what it said before that is still read.

@@ -29,6 +29,7 @@ class LoadPlan:
     """Everything one shard needs. ``duration_s`` bounds a closed loop by time as well as by requests.
 
     ``stop_when_refused``: after a 429 (or 529) nothing more is sent; what was not sent leaves no sample.
+    ``kernel_stamps``: take arrival times from the kernel where it gives them.
     """
 
     workload: str
@@ -41,3 +42,4 @@ class LoadPlan:
     duration_s: float | None = None
     prompt_set_hash: str = ""
     stop_when_refused: bool = False
+    kernel_stamps: bool = True

@@ -25,12 +25,13 @@ GIVE_UP_AFTER_TIMEOUTS = 2
 class Connection:
     """One open connection and what it carries. ``connect_ns`` is taken by its first request."""
 
-    __slots__ = ("connect_ns", "exchange", "fd", "idle_since_ns", "read", "used", "wire", "writing")
+    __slots__ = ("connect_ns", "exchange", "fd", "idle_since_ns", "read", "used", "wire", "write", "writing")
 
     def __init__(self, wire: Wire, connect_ns: int, now_ns: int) -> None:
         """Start idle."""
         self.wire = wire
         self.read = wire.read
+        self.write = wire.write
         self.fd = wire.sock.fileno()
         self.connect_ns: int | None = connect_ns
         self.exchange: Exchange | None = None

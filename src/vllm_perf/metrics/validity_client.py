@@ -153,7 +153,8 @@ def stream_buffered(run: Run, workload: WorkloadSpec, facts: RunFacts) -> Reason
             sentence=f"{short} of {total} gaps between chunks are under 0.1 ms, {marked} of {run.sent}"
             " streams came in one piece: TTFT is too long and ITL too short",
             remedy="switch buffering off in the proxy on the way (nginx: proxy_buffering off,"
-            " proxy_http_version 1.1) or measure past it",
+            " proxy_http_version 1.1) or measure past it; where there is none, this machine was too busy to"
+            " take chunks in as they came",
         )
 
 

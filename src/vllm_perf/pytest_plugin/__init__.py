@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vllm_perf.pytest_plugin.controller import Controller
 
 CONTROLLER = pytest.StashKey["Controller"]()
+PROBLEM = pytest.StashKey[pytest.UsageError]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # The first run has nothing to compare with. That is no warning here (and with -W error no crash):
         # the summary says "baseline created".
         warnings.filterwarnings("ignore", message="Can't compare. No benchmark files")
+        # Another machine is ours to judge, by more than pytest-benchmark knows of it; shown, never raised.
+        warnings.filterwarnings("default", message="Benchmark machine_info is different")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -49,23 +52,43 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "perf_case" in metafunc.fixturenames or "perf_engine" in metafunc.fixturenames:
         from vllm_perf.pytest_plugin.items import parametrize  # only for perf tests, see above
 
-        parametrize(metafunc, current_controller(metafunc.config).plan)
+        try:
+            parametrize(metafunc, current_controller(metafunc.config).plan)
+        except pytest.UsageError as error:
+            # Raised here it would be one collection error a file; it is the user's, and ends the session.
+            metafunc.config.stash[PROBLEM] = error
+            metafunc.parametrize("perf_case" if "perf_case" in metafunc.fixturenames else "perf_engine", [])
 
 
 def current_controller(config: pytest.Config) -> "Controller":
-    """Return this process's controller, built at the first test that needs it."""
+    """Return this process's controller, built at the first test that needs it.
+
+    Raises:
+        pytest.UsageError: what was asked cannot be done.
+    """
     found = config.stash.get(CONTROLLER, None)
     if found is None:
         from vllm_perf.pytest_plugin.controller import Controller  # only for perf tests, see above
 
-        found = config.stash[CONTROLLER] = Controller.open(config, read_options(config))
+        found = Controller.open(config, read_options(config))
+        found.check()
+        config.stash[CONTROLLER] = found
         config.pluginmanager.register(found, "vllm_perf_controller")
     return found
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order perf tests so that each engine boots once."""
+    """Order perf tests so that each engine boots once.
+
+    Raises:
+        pytest.UsageError: perf tests were collected, and what was asked for them cannot be done.
+    """
+    problem = config.stash.get(PROBLEM, None)
+    if problem is not None:
+        if hasattr(config, "workerinput"):
+            return  # xdist's controller meets the same problem, and can end the session with it
+        raise problem
     found = config.stash.get(CONTROLLER, None)
     if found is not None:
         found.collected(items)
@@ -87,10 +110,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Generator[No
     stock = yield
     if not is_perf_project(config):
         return stock
-    from vllm_perf.pytest_plugin.plan import engine_names  # xdist's types, only when it runs
-    from vllm_perf.pytest_plugin.xdist_scheduler import choose_scheduler
+    from vllm_perf.pytest_plugin.xdist_scheduler import choose_scheduler  # xdist's types, only when it runs
 
-    return choose_scheduler(stock, config, log, engine_names(read_options(config)))
+    return choose_scheduler(stock, config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

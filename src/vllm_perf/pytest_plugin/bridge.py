@@ -55,6 +55,23 @@ def is_disabled(config: pytest.Config) -> bool:
     return bool(off) and not config.getoption("benchmark_enable", False)
 
 
+def honour_only_and_skip(config: pytest.Config, perf_tests: Iterable[pytest.Item]) -> None:
+    """Let ``--benchmark-only`` run perf tests and ``--benchmark-skip`` skip them: they are benchmarks.
+
+    pytest-benchmark knows its own by their ``benchmark`` fixture, and would skip ours with all the rest.
+    """
+    session = benchmark_session(config)
+    for item in perf_tests if session is not None else ():
+        if session.skip:
+            item.add_marker(pytest.mark.skip(reason="Skipping benchmark (--benchmark-skip active)."))
+        elif session.only:
+            item.own_markers[:] = [mark for mark in item.own_markers if not _is_only_skip(mark)]
+
+
+def _is_only_skip(mark: pytest.Mark) -> bool:
+    return mark.name == "skip" and "--benchmark-only" in str(mark.kwargs.get("reason"))
+
+
 def metadata_of(row: dict[str, Any]) -> Any:
     """Return a row as pytest-benchmark keeps one: as if a fixture had timed it once per sample."""
     fixture = SimpleNamespace(

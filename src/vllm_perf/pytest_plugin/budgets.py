@@ -27,7 +27,9 @@ class BudgetBook:
         fitting = [file for file in plan.budgets if file.platform == machine.kind and file.gpu in name]
         file = max(fitting, key=lambda one: len(one.gpu), default=None)
         ladder = plan.ladder.engines if plan.ladder else ()
-        budgets = tuple(_placed(budget, ladder) for budget in (file.budgets if file else ()))
+        placed = [_placed(budget, ladder) for budget in (file.budgets if file else ())]
+        # On a ladder of one rung the last is the first, and gains nothing over itself.
+        budgets = tuple(budget for budget in placed if budget.relative_to != budget.engine)
         asserted: dict[tuple[str, str], list[str]] = defaultdict(list)
         for engine in plan.engines:
             for workload in plan.workloads:

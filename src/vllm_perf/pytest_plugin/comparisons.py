@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare what a session measures with its baselines, and explain each metric's change."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from vllm_perf.history.git import Suite
 from vllm_perf.history.record import RunRecord, SeriesKey
 from vllm_perf.history.reference import Search, search_for
 from vllm_perf.history.store import Store, new_run_id, utc_now
-from vllm_perf.lab.result import CellResult
+from vllm_perf.lab.result import BOOT, CellResult
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.spec.history import HistorySpec, load_history_spec
 from vllm_perf.verdict.policy import Policy
@@ -81,7 +82,7 @@ class Comparisons:
                 (line for line in comparison.partnerless if line.startswith(f"{key}:")), f"{key}: no baseline"
             )
             return Told(comparison=None, explanation=reason, created=comparison.created)
-        return Told(comparison=found.comparison, explanation=explain(found, record, comparison))
+        return Told(comparison=found.comparison, explanation=explain(found, record, comparison, self.config))
 
     def compare(self, record: RunRecord) -> RunComparison:
         """Compare a whole record with its baselines."""
@@ -104,7 +105,7 @@ class Comparisons:
         )
 
 
-def explain(found: Compared, head: RunRecord, comparison: RunComparison) -> str:
+def explain(found: Compared, head: RunRecord, comparison: RunComparison, config: PerfConfig) -> str:
     """Return what a user needs to know of one change, and the command that shows it again."""
     key, run = found.key, found.baseline.run
     base = comparison.bases[run.file]
@@ -114,8 +115,25 @@ def explain(found: Compared, head: RunRecord, comparison: RunComparison) -> str:
         f"  what moved: {found.attribution.sentence()}",
         f"  what differs: {'; '.join(found.baseline.differences) or 'nothing that is recorded'}",
         f"  baseline: run {run.short}; commits {commits}",
-        f"  again: pytest tests/perf --benchmark-compare --perf-engine {key.engine} "
-        f"--perf-workload {key.workload} --perf-baseline {run.run_id}",
+        f"  again: {shlex.join(again(key, run.run_id, config))}",
         *(f"  note: {note}" for note in found.baseline.notes),
     ]
     return "\n".join(lines)
+
+
+def again(key: SeriesKey, run_id: str, config: PerfConfig) -> list[str]:
+    """Return the command that measures one cell again and compares it with the same run."""
+    words = ["pytest", "tests/perf", "--benchmark-compare"]
+    if config.base_url and config.model:
+        words += ["--perf-base-url", config.base_url, "--perf-model", config.model]
+        words += ["--perf-api-key-env", config.api_key_env] if config.api_key_env else []
+    else:
+        words += ["--perf-golden"] if config.golden else []
+        words += ["--perf-ladder", config.ladder] if config.ladder else []
+        words += ["--perf-engine", key.engine]
+    words += ["--perf-profile", config.profile] if config.profile != "full" else []
+    if key.workload != BOOT:
+        words += ["--perf-workload", key.workload]
+    if config.history_dir != config.work_dir / "history":
+        words += ["--perf-history", str(config.history_dir)]
+    return [*words, "--perf-baseline", run_id]

@@ -7,7 +7,7 @@ Under xdist the workers measure and the controlling process records; alone, one 
 import shutil
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,14 @@ import pytest
 
 from vllm_perf.engine.state import sweep_orphans
 from vllm_perf.history.git import describe_suite
+from vllm_perf.history.store import StoreError
 from vllm_perf.lab.machine import detect_machine
 from vllm_perf.pytest_plugin import items as perf_items
+from vllm_perf.pytest_plugin.bridge import honour_only_and_skip
 from vllm_perf.pytest_plugin.cells import CellFolder
+from vllm_perf.pytest_plugin.comparisons import Comparisons
 from vllm_perf.pytest_plugin.finish import Ending, finish
+from vllm_perf.pytest_plugin.notes import notes
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.owner import Owner
 from vllm_perf.pytest_plugin.plan import Plan, make_plan
@@ -43,6 +47,7 @@ from vllm_perf.pytest_plugin.workers import (
     session_owner,
     take_gpus,
 )
+from vllm_perf.spec.base import SpecError
 
 EXIT_FAILED, EXIT_NO_VERDICT, EXIT_LAB_BROKEN = 1, 10, 11
 
@@ -73,6 +78,24 @@ class Controller:
         )
         take_gpus(pytest_config, machine.devices if machine.kind == "cuda" else (), per_engine)
         return cls(pytest_config, config, plan)
+
+    def check(self) -> None:
+        """Find out now what would otherwise fail every single test.
+
+        Raises:
+            pytest.UsageError: there is no such baseline, or the history cannot be read.
+        """
+        if not self.config.compare:
+            return
+        try:
+            _ = Comparisons(config=self.config, suite=describe_suite(self.config.root)).search
+        except (StoreError, SpecError) as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @property
+    def engine_names(self) -> frozenset[str]:
+        """Return every name that a perf test's id may begin with."""
+        return frozenset(engine.name for engine in self.plan.engines)
 
     @cached_property
     def progress(self) -> Progress:
@@ -127,6 +150,7 @@ class Controller:
             items[:] = [item for item in items if item not in empty]
             self.pytest_config.hook.pytest_deselected(items=empty)
         perf_items.order(items, self.plan)
+        honour_only_and_skip(self.pytest_config, filter(perf_items.is_perf, items))
         if is_worker(self.pytest_config) and any(map(perf_items.is_perf, items)):
             CellFolder(self.folder).join()
 
@@ -170,7 +194,8 @@ class Controller:
         if self.outcomes:
             self.ending = finish(self, interrupted=interrupted)
             if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-                session.exitstatus = self.exit_code(int(exitstatus))
+                kinds = [outcome["kind"] for outcome in self.outcomes.values()]
+                session.exitstatus = exit_code(kinds, self.other_failures, otherwise=int(exitstatus))
         kept = len(list(self.folder.glob("*.json")))
         if interrupted and kept:
             if self.ending is not None and self.ending.recorded.record is not None:
@@ -179,26 +204,28 @@ class Controller:
         elif not self.pytest_config.option.collectonly:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def exit_code(self, otherwise: int) -> int:
-        """Return 1 for a failed budget or comparison, else 11 for a broken lab, else 10 for no verdict."""
-        kinds = {outcome["kind"] for outcome in self.outcomes.values()}
-        if self.other_failures or "failed" in kinds:
-            return EXIT_FAILED
-        if "lab broken" in kinds:
-            return EXIT_LAB_BROKEN
-        if "no verdict" in kinds:
-            return EXIT_NO_VERDICT
-        return otherwise
-
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the ladder and the comparison; nothing is raised here, every failure is a test's."""
         if self.ending is not None:
             self.ending.show(terminalreporter)
+            for line in notes(self.ending.results, self.outcomes, self.pytest_config):
+                terminalreporter.write_line(line)
 
     def pytest_unconfigure(self) -> None:
         """Leave nothing running, whatever happened before."""
         self._close()
+
+
+def exit_code(kinds: Collection[str], other_failures: int, *, otherwise: int) -> int:
+    """Return 1 for a failed budget or comparison, else 11 for a broken lab, else 10 for no verdict."""
+    if other_failures or "failed" in kinds:
+        return EXIT_FAILED
+    if "lab broken" in kinds:
+        return EXIT_LAB_BROKEN
+    if "no verdict" in kinds:
+        return EXIT_NO_VERDICT
+    return otherwise
 
 
 def _told(taken: Takeover | None) -> str:

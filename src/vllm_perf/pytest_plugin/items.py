@@ -98,6 +98,12 @@ def order(items: list[pytest.Item], plan: Plan) -> None:
     items.sort(key=key)
 
 
+def looks_like_perf(nodeid: str) -> bool:
+    """Tell whether a test may be a perf test; cheap, and no more than a hint."""
+    inside = nodeid.removesuffix("]").rpartition("[")[2]
+    return nodeid.endswith("]") and (":" in inside or inside == "NOTSET")
+
+
 def scope_of(nodeid: str, engines: Collection[str], dist: str = "load") -> str:
     """Return what xdist keeps on one worker: the engine of a perf test; any other test as ``--dist`` says.
 

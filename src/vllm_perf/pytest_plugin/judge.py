@@ -128,10 +128,10 @@ class Judge:
 
     def _require_valid(self, result: CellResult) -> None:
         if result.invalid:
-            self._end(NoVerdict, "no verdict: " + "\n  ".join(result.invalid), result)
+            self._end(NoVerdict, why_invalid(result), result)
         measurement = self._of(result)
         if measurement.value is None:
-            self._end(NoVerdict, f"no verdict: {measurement.metric}: {measurement.unavailable}", result)
+            self._end(NoVerdict, f"{measurement.metric}: {measurement.unavailable}", result)
 
     def _budgets(self) -> tuple[Any, ...]:
         return self.session.budgets.of(*self.case)
@@ -192,6 +192,11 @@ class Judge:
             "explanation": explanation,
             **more,
         }
+
+
+def why_invalid(result: CellResult) -> str:
+    """Return why a cell gives no verdict on anything; nothing where it does."""
+    return "\n  ".join(result.invalid)
 
 
 def hit_rate_band(workload: WorkloadSpec) -> tuple[float, float]:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suite's options, each with an ini twin, turned into one frozen object at the border."""
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
+
+from vllm_perf.pytest_plugin.contradictions import refuse_contradictions
 
 Profile = Literal["quick", "full"]
 FailOn = Literal["regression", "inconclusive", "never"]
@@ -48,7 +51,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("workloads-file", "value", "fixtures/workloads.toml", "where workloads are described"),
     Option("budgets-dir", "value", "fixtures/budgets", "folder of budgets, one file a kind of hardware"),
     Option("policy-file", "value", "fixtures/history.toml", "which parts must match for a comparison"),
-    Option("allowed-change", "value", "0.05", "share by which a metric may get worse (0.05 is 5 %)"),
+    Option("allowed-change", "value", "0.02", "share by which a metric may get worse (0.02 is 2 %)"),
     Option("lock-wait", "value", "3600", "seconds to wait for another session's engine"),
     Option("resume", "flag", False, "take over cells that an interrupted run of the same work finished"),
     Option("download", "flag", False, "let vLLM download a model that is not on this machine"),
@@ -146,13 +149,7 @@ def read_options(config: pytest.Config) -> PerfConfig:
         pytest.UsageError: two of them contradict each other, or a number is none.
     """
     raw = {option.name: _get(config, option) for option in OPTIONS}
-    if (raw["base-url"] is None) != (raw["model"] is None):
-        missing = "--perf-model" if raw["model"] is None else "--perf-base-url"
-        raise pytest.UsageError(f"--perf-base-url and --perf-model go together; {missing} is missing")
-    if raw["golden"] and raw["base-url"]:
-        raise pytest.UsageError("--perf-golden and --perf-base-url exclude each other; leave one out")
-    if raw["api-key-env"] and not os.environ.get(raw["api-key-env"]):
-        raise pytest.UsageError(f"--perf-api-key-env: environment variable '{raw['api-key-env']}' is not set")
+    refuse_contradictions(config, raw)
     root = config.rootpath
     work = root / ".vllm-perf"
     return PerfConfig(
@@ -178,9 +175,7 @@ def read_options(config: pytest.Config) -> PerfConfig:
         lock_wait_s=_number(raw["lock-wait"], "--perf-lock-wait"),
         resume=bool(raw["resume"]),
         download=bool(raw["download"]),
-        repetitions=None
-        if raw["repetitions"] is None
-        else int(_number(raw["repetitions"], "--perf-repetitions")),
+        repetitions=_count(raw["repetitions"], "--perf-repetitions"),
         html=_path(root, raw["html"]),
         markdown=_path(root, raw["markdown"]),
         compare=bool(config.getoption("benchmark_compare", None)),
@@ -196,9 +191,17 @@ def _number(text: str, what: str) -> float:
         number = float(text)
     except ValueError:
         raise pytest.UsageError(f"{what}: '{text}' is not a number") from None
-    if number < 0:
-        raise pytest.UsageError(f"{what}: {text} is negative")
+    if number < 0 or not math.isfinite(number):
+        raise pytest.UsageError(f"{what}: {text} is negative or without end")
     return number
+
+
+def _count(text: str | None, what: str) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise pytest.UsageError(f"{what}: '{text}' is not a whole number of at least 1")
+    return int(text)
 
 
 def swallowed_path(config: pytest.Config) -> str | None:

@@ -36,18 +36,6 @@ class Plan:
 EXTERNAL = "external"
 
 
-def engine_names(config: PerfConfig) -> frozenset[str]:
-    """Return every name that a perf test's id may begin with.
-
-    Raises:
-        pytest.UsageError: the engines file is wrong.
-    """
-    try:
-        return frozenset((*load_engines(config.engines_file).engines, EXTERNAL))
-    except SpecError as error:
-        raise pytest.UsageError(str(error)) from error
-
-
 def make_plan(config: PerfConfig, machine: Machine) -> Plan:
     """Choose engines and workloads.
 
@@ -57,7 +45,7 @@ def make_plan(config: PerfConfig, machine: Machine) -> Plan:
     try:
         return _make_plan(config, machine)
     except SpecError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(str(error)) from None
 
 
 def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
@@ -88,13 +76,11 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
 
 
 def _rungs(config: PerfConfig, ladder: Ladder) -> tuple[str, ...]:
-    """Return the ladder's engines: all, or first and last where it must be quick."""
-    if config.profile == "quick" and len(ladder.engines) > 1:
-        return (ladder.engines[-1],)
-    return ladder.engines
+    """Return the ladder's engines: all, or the last where it must be quick."""
+    return ladder.engines[-1:] if config.profile == "quick" else ladder.engines
 
 
 def _fit(workload: WorkloadSpec, config: PerfConfig) -> WorkloadSpec:
-    if config.repetitions is not None:
-        return workload.model_copy(update={"repetitions": config.repetitions})
-    return workload
+    """Return the workload with the repetitions that were asked for; where it must be quick that is one."""
+    repetitions = config.repetitions or (1 if config.profile == "quick" else workload.repetitions)
+    return workload.model_copy(update={"repetitions": repetitions})

@@ -50,6 +50,8 @@ def budget_verdicts(
             if measured is None or budget not in book.of(result.engine, result.workload, budget.metric):
                 continue
             base = by_cell.get((budget.relative_to or "", result.workload))
+            if budget.relative_to is not None and base is None:
+                continue  # the other rung was not asked for in this run
             baseline = base.measurement(budget.metric) if base else None
             found[result.engine, result.workload].append(judge(budget, measured, baseline))
     return dict(found)

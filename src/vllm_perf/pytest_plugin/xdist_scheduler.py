@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from vllm_perf.pytest_plugin.items import scope_of
+from vllm_perf.pytest_plugin import current_controller
+from vllm_perf.pytest_plugin.items import looks_like_perf, scope_of
 
 
 class EngineScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -36,8 +37,8 @@ class EngineScheduling(LoadScopeScheduling):  # type: ignore[misc]
 class Chooser:
     """Be xdist's own scheduler until it is known whether perf tests were collected."""
 
-    def __init__(self, stock: Any, config: pytest.Config, log: Any, engines: Collection[str]) -> None:
-        self._inner, self._config, self._log, self._engines = stock, config, log, engines
+    def __init__(self, stock: Any, config: pytest.Config, log: Any) -> None:
+        self._inner, self._config, self._log = stock, config, log
         self._collections: list[tuple[Any, Sequence[str]]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -50,23 +51,36 @@ class Chooser:
         self._inner.add_node_collection(node, collection)
 
     def schedule(self) -> None:
-        """Choose at the first call, then hand out tests."""
-        if not isinstance(self._inner, EngineScheduling) and self._has_perf_tests():
-            chosen = EngineScheduling(self._config, self._log, self._engines)
-            for node in self._inner.nodes:
-                chosen.add_node(node)
-            for node, collection in self._collections:
-                chosen.add_node_collection(node, collection)
-            self._inner = chosen
+        """Choose at the first call, then hand out tests.
+
+        Raises:
+            pytest.UsageError: there are perf tests, and what was asked for them cannot be done.
+        """
+        if not isinstance(self._inner, EngineScheduling):
+            engines = self._engines()
+            if engines:
+                self._inner = self._by_engine(engines)
         self._inner.schedule()
 
-    def _has_perf_tests(self) -> bool:
+    def _engines(self) -> Collection[str]:
+        """Return the engines that perf tests were collected for; opens our side of the session for them."""
         ids = {nodeid for _node, collection in self._collections for nodeid in collection}
-        return any(scope_of(nodeid, self._engines) != nodeid for nodeid in ids)
+        if not any(map(looks_like_perf, ids)):
+            return ()
+        engines = current_controller(self._config).engine_names
+        return engines if any(scope_of(nodeid, engines) != nodeid for nodeid in ids) else ()
+
+    def _by_engine(self, engines: Collection[str]) -> EngineScheduling:
+        if self._config.getvalue("dist") == "each":
+            raise pytest.UsageError("--dist each would measure everything once a worker; leave it out")
+        chosen = EngineScheduling(self._config, self._log, engines)
+        for node in self._inner.nodes:
+            chosen.add_node(node)
+        for node, collection in self._collections:
+            chosen.add_node_collection(node, collection)
+        return chosen
 
 
-def choose_scheduler(stock: Any, config: pytest.Config, log: Any, engines: Collection[str]) -> Any:
-    """Return what schedules; modes that run every test everywhere stay as they are."""
-    if config.getvalue("dist") in ("no", "each"):
-        return stock
-    return Chooser(stock, config, log, engines)
+def choose_scheduler(stock: Any, config: pytest.Config, log: Any) -> Any:
+    """Return what schedules."""
+    return stock if config.getvalue("dist") == "no" else Chooser(stock, config, log)

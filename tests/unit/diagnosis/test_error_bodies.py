@@ -212,6 +212,13 @@ def test_h05_names_the_nearest_served_model() -> None:
     assert "served: Qwen2.5-7B-Instruct-AWQ, other" in found.remedy
 
 
+def test_h05_takes_the_served_names_from_the_refusal_itself() -> None:
+    message = "The model `qwen` does not exist. Valid aliases: qwen-7b, other."
+    found = ask(404, nested(message, type="NotFoundError", param="model", code=404), model="qwen")
+    assert found.figures["nearest_model"] == "qwen-7b"
+    assert "(served: qwen-7b, other)" in found.remedy
+
+
 def test_h07_reads_limit_prompt_and_completion() -> None:
     found = ask(400, flat(TOO_LONG, type="BadRequestError", code=400))
     assert found.figures == {"status": 400, "max_model_len": 2048, "prompt_tokens": 1699, "max_tokens": 1024}
@@ -254,6 +261,11 @@ OVERFLOWS = {
         "prompt contains at least 1025 input tokens, for a total of at least 2049 tokens. Please reduce it.",
         (2048, 1025, 1024),
     ),
+    "0.32 output": (
+        "max_tokens=4000 cannot be greater than max_model_len=2048. Please request fewer output tokens. "
+        "(parameter=max_tokens, value=4000)",
+        (2048, None, 4000),
+    ),
     "openai": (
         "This model's maximum context length is 128000 tokens. However, your messages resulted in "
         "130,001 tokens.",
@@ -264,7 +276,7 @@ OVERFLOWS = {
 
 @pytest.mark.parametrize(("message", "numbers"), OVERFLOWS.values(), ids=OVERFLOWS.keys())
 def test_overflow_numbers_are_read_from_every_wording(
-    message: str, numbers: tuple[int, int, int | None]
+    message: str, numbers: tuple[int, int | None, int | None]
 ) -> None:
     figures = ask(400, nested(message, type="BadRequestError", code=400)).figures
-    assert (figures["max_model_len"], figures["prompt_tokens"], figures.get("max_tokens")) == numbers
+    assert (figures["max_model_len"], figures.get("prompt_tokens"), figures.get("max_tokens")) == numbers

@@ -174,6 +174,16 @@ def test_base_is_where_head_branched_off_and_not_the_tip_of_main(tmp_path: Path)
     assert git(tmp_path / "base", "rev-parse", "HEAD") == fork
 
 
+def test_the_last_jobs_base_gives_way(tmp_path: Path) -> None:
+    clone, fork, main, head = two_branches(tmp_path)
+    for _ in range(2):
+        assert script("ci-checkout", clone, "base", head, main, cwd=tmp_path).returncode == 0
+        (tmp_path / "base/left-behind").write_text("from the last job")
+    assert script("ci-checkout", clone, "base", head, main, cwd=tmp_path).returncode == 0
+    assert not (tmp_path / "base/left-behind").exists()
+    assert git(tmp_path / "base", "rev-parse", "HEAD") == fork
+
+
 def test_a_checkout_at_another_commit_than_admitted_runs_nothing(tmp_path: Path) -> None:
     clone, _, main, _ = two_branches(tmp_path)
     done = script("ci-checkout", clone, "base", HEAD, main, cwd=tmp_path)
@@ -255,6 +265,7 @@ def test_a_run_compares_with_the_history_and_hands_on_only_its_own_records(tmp_p
     old.write_text("old")
     output = tmp_path / "output"
     env = {"GITHUB_OUTPUT": str(output)}
+    records_folder(tmp_path / "results/records", last="from the last job")
     done = script("ci-history-run", "head", "history", "results", cwd=tmp_path, env=env)
     assert (done.returncode, output.read_text()) == (0, "code=1\n")
     assert seen.read_text().split() == ["new.json", "old.json"]

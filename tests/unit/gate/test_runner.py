@@ -36,8 +36,17 @@ def test_boots_are_interleaved_a_b_b_a(tmp_path: Path) -> None:
 
 def test_the_gate_ends_when_everything_is_decided(tmp_path: Path) -> None:
     outcome = gate(tmp_path, FakeLab(), after(3, SAME))
-    assert (len(outcome.pairs), outcome.stopped) == (3, "everything was decided after 3 pairs")
+    assert (len(outcome.pairs), outcome.stopped) == (3, "decided after 3 pairs")
     assert outcome.decision.change is Change.SAME
+
+
+def test_a_gate_that_ran_out_of_pairs_does_not_say_that_it_decided(tmp_path: Path) -> None:
+    spent = Decision(workloads={"chat": state(Change.INCONCLUSIVE, pairs=4, missing=2)})
+    outcome = gate(tmp_path / "spent", FakeLab(), after(4, spent), max_pairs=4)
+    assert outcome.stopped == "the limit of 4 pairs was reached"
+    hopeless = Decision(workloads={"chat": state(Change.INCONCLUSIVE, pairs=0, missing=None)})
+    outcome = gate(tmp_path / "hopeless", FakeLab(), after(1, hopeless), max_pairs=4)
+    assert outcome.stopped == "measuring on after 1 pairs would not help"
 
 
 def test_only_workloads_that_are_still_open_are_sent_again(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -175,9 +175,7 @@ def test_a_client_that_leaves_is_counted_as_aborted(server: GoldenServer) -> Non
     connection.request("POST", CHAT, body=body, headers={"X-Request-Id": "gone"})
     connection.getresponse().read(1)
     connection.close()
-    deadline = time.monotonic() + 10
-    while _metric(server, "vllm:num_requests_running"):
-        assert time.monotonic() < deadline
+    _until(lambda: not _metric(server, "vllm:num_requests_running"))
     assert server.record("gone").finish == "abort"
     assert server.counters.finished["abort"] == 1
 
@@ -248,3 +246,24 @@ def test_per_request_metrics_ride_on_the_usage_chunk() -> None:
     usage = next(json.loads(event[6:]) for event in events if b'"usage":{' in event)
     assert usage["metrics"]["time_to_first_token_ms"] >= 1
     assert usage["metrics"]["queue_time_ms"] == 0
+
+
+def test_a_request_that_leaves_the_queue_is_an_abort_and_takes_no_slot() -> None:
+    with GoldenServer(Profile(ttft_ms=60, itl_ms=1), ServerOptions(max_num_seqs=1)) as server:
+        holder = threading.Thread(target=_ask, args=(server, "POST", CHAT, _chat(max_tokens=2, stream=True)))
+        holder.start()
+        _until(lambda: server.counters.running == 1)
+        waiting = http.client.HTTPConnection(server.options.host, server.port, timeout=10)
+        waiting.request("POST", CHAT, body=json.dumps(_chat(max_tokens=2, stream=True)).encode())
+        _until(lambda: server.counters.waiting == 1)
+        waiting.close()
+        _until(lambda: server.counters.waiting == 0)
+        holder.join()
+        assert server.counters.finished == {"stop": 0, "length": 1, "abort": 1, "error": 0, "repetition": 0}
+        assert _ask(server, "POST", CHAT, _chat(max_tokens=1))[0] == 200
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline

@@ -12,8 +12,8 @@ from vllm_perf.golden import GoldenServer
 from vllm_perf.golden.faults import FAULTS
 from vllm_perf.golden.records import Record
 
-# Wide enough for a busy machine, and far below the 35 ms that separate a role chunk from a first token.
-TOLERANCE_MS = 20.0
+# A client can never see a token before the engine wrote it; a busy machine may make it see it much later.
+EARLIEST_MS, LATEST_MS = -1.0, 100.0
 SCALES = {"H24": 0.02, "H24-reasoning_content": 0.02, "late-usage": 0.4}
 TIMEOUTS_S = {"stall": 0.4, "no-answer": 0.2, "done-then-open": 0.3}
 
@@ -105,14 +105,13 @@ def test_case(case: str, server: GoldenServer, capsys: pytest.CaptureFixture[str
 
 
 def _compare_times(result: dict[str, Any], record: Record) -> None:
-    first, last = record.sent_ns[0], record.sent_ns[-1]
-    assert abs(result["ttft_ms"] - (first - record.received_ns) / 1e6) < TOLERANCE_MS
-    assert abs(result["e2el_ms"] - (last - record.received_ns) / 1e6) < TOLERANCE_MS
+    true = {"ttft_ms": record.sent_ns[0], "e2el_ms": record.sent_ns[-1]}
     if record.answer_index is None:
         assert result["ttfa_ms"] is None
     else:
-        answer = record.sent_ns[record.answer_index]
-        assert abs(result["ttfa_ms"] - (answer - record.received_ns) / 1e6) < TOLERANCE_MS
+        true["ttfa_ms"] = record.sent_ns[record.answer_index]
+    for name, sent_ns in true.items():
+        assert EARLIEST_MS < result[name] - (sent_ns - record.received_ns) / 1e6 < LATEST_MS
     if result["token_source"] == "usage":
         assert result["output_tokens"] == record.output_tokens
 

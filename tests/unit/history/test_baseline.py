@@ -344,3 +344,10 @@ def test_a_run_without_a_commit_is_not_in_any_past(repository: Path) -> None:
     store = stored(repository, record(run_id="loose"))
     head = replace(record(run_id="head"), suite=describe_suite(repository))
     assert search(store, head).missing[KEY].missing is Missing.OTHER_LINEAGE
+
+
+def test_what_another_machine_measured_has_not_vanished_here(tmp_path: Path) -> None:
+    l4 = environment(hardware=replace(H200, gpu_names=("NVIDIA L4",)))
+    other = record(series(engine="small"), run_id="l4", env=l4)
+    store = stored(tmp_path, other, record(run_id="base", created=at(1)))
+    assert not search(store, record(run_id="head")).vanished

@@ -95,3 +95,13 @@ def test_a_python_that_is_not_there_is_a_note(tmp_path: Path) -> None:
 
 def test_a_python_that_fails_is_a_note() -> None:
     assert probe_versions("/bin/false").note == "/bin/false: no answer"
+
+
+def test_a_folder_that_happens_to_be_called_torch_is_not_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("")
+    (tmp_path / "torch" / "version.py").write_text("__version__ = 'mine'\n")
+    monkeypatch.chdir(tmp_path)
+    assert probe_versions().torch_version != "mine"

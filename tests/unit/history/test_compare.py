@@ -160,3 +160,38 @@ def test_work_that_is_unknown_once_is_unknown() -> None:
     ones = (Repetition(ok=1, work=Work(output_tokens=5)), Repetition(ok=1))
     base = replace(base, cells=(replace(base.cells[0], repetitions=ones),))
     assert side_of(base, "initial", "chat").work.output_tokens is None
+
+
+def with_other_arguments(head: RunRecord, hit_rate: float, **arguments: int) -> RunRecord:
+    cell = head.by_cell["fp8", "chat"]
+    software = replace(cell.environment.software, engine_args={"max-model-len": 4096, **arguments})
+    other = replace(cell, environment=replace(cell.environment, software=software))
+    key = SeriesKey("fp8", "chat", "prefix_hit_rate")
+    return replace(
+        head,
+        cells=tuple(other if one == cell else one for one in head.cells),
+        series=tuple(replace(one, value=hit_rate) if one.key == key else one for one in head.series),
+    )
+
+
+def test_other_flags_may_change_the_cache_hits_and_are_judged_by_the_time() -> None:
+    slower = made_up("head", Truth(seed=2, slower="fp8", ttft=1.6))
+    head = with_other_arguments(slower, 0.1, **{"max-num-seqs": 1})
+    one = compared(head, BASE).of(SLOWER)
+    assert one is not None
+    assert one.comparison.change is Change.REGRESSED
+
+
+def test_other_cache_hits_under_the_same_flags_are_other_work() -> None:
+    head = with_other_arguments(made_up("head", Truth(seed=2, slower="fp8", ttft=1.6)), 0.1)
+    one = compared(head, BASE).of(SLOWER)
+    assert one is not None
+    assert one.comparison.change is Change.INCONCLUSIVE
+    assert "cache hit rate" in one.comparison.reason
+
+
+def test_a_number_that_means_nothing_is_no_value_of_a_side() -> None:
+    bad = record(series(), series(metric="ttft_p95", status=SeriesStatus.INVALID, reasons=("throttled",)))
+    side = side_of(bad, "initial", "chat")
+    assert dict(side.values) == {"ttft_p50": 200.0}
+    assert dict(side.unavailable) == {"ttft_p95": "throttled"}

@@ -81,3 +81,13 @@ def test_each_machine_has_a_trend_of_its_own() -> None:
 def test_values_without_a_logarithm_are_left_out() -> None:
     (found,) = trends([run(0, 0.0), run(1, float("inf")), run(2, 5.0)], HistorySpec(), [KEY])
     assert [point.value for point in found.points] == [5.0]
+
+
+def test_more_tokens_a_second_are_no_worse() -> None:
+    def one(number: int, value: float) -> RunEntry:
+        rate = series(metric="output_throughput", unit="tokens/s", direction="higher", value=value)
+        return entry_of(record(rate, run_id=f"r{number}", created=at(number)), f"r{number}")
+
+    runs = [one(n, (100.0 if n < 10 else 120.0) + WOBBLE[n % 5]) for n in range(20)]
+    (found,) = trends(runs, HistorySpec(), [SeriesKey("initial", "chat", "output_throughput")])
+    assert [shift.worse for shift in found.shifts] == [False]

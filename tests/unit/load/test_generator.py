@@ -400,3 +400,19 @@ def test_a_stream_in_one_piece_has_one_time_and_a_warning() -> None:
 def test_the_whole_tail_in_one_write_still_ends_the_stream() -> None:
     sample = one(saying(HEAD, *tokens(2), b"".join(tail(2))))
     assert sample.outcome is Category.OK
+
+
+def test_bytes_after_the_end_in_one_read_cost_the_connection_and_nothing_else() -> None:
+    junk = event(delta({"content": "late"}))
+    with Scripted(saying(*stream()[:-1], LAST + junk)) as server:
+        run = run_load(plan(server.base_url, 3, timeout_s=2))
+    assert [(sample.outcome, sample.output_tokens) for sample in run.samples] == [(Category.OK, 2)] * 3
+    assert server.connections == 3
+    assert not any("never came" in warning for sample in run.samples for warning in sample.warnings)
+
+
+@pytest.mark.parametrize(("planned", "own"), [(3, None), (None, 3), (2, 3)])
+def test_a_pinned_length_that_was_not_kept_is_a_mismatch(planned: int | None, own: int | None) -> None:
+    request = PlannedRequest(prompt_id="a", body=b"{}", output_tokens=own)
+    sample = one(saying(*stream(2)), pinned=planned, requests=[request])
+    assert sample.outcome is Category.LENGTH_MISMATCH

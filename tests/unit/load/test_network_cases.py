@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -159,8 +160,14 @@ def test_ipv6_works() -> None:
     assert server.asked[0].headers["host"] == f"[::1]:{server.port}"
 
 
-def test_a_name_with_several_addresses_is_tried_through() -> None:
+def test_a_name_with_several_addresses_is_tried_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(host: str, port: int, *_: object, **__: object) -> list[Any]:
+        kind = socket.SOCK_STREAM
+        found = [(socket.AF_INET, kind, 6, "", ("127.0.0.1", port))]
+        return [(socket.AF_INET6, kind, 6, "", ("::1", port, 0, 0)), *found] if host == "localhost" else found
+
     with Scripted(saying(*stream())) as server:
+        monkeypatch.setattr("socket.getaddrinfo", both)
         run = run_load(plan(f"http://localhost:{server.port}/v1", 2))
     assert [sample.outcome for sample in run.samples] == [Category.OK] * 2
 

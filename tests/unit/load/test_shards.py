@@ -36,11 +36,11 @@ def test_there_are_no_more_shards_than_slots_or_requests(count: int, concurrency
 
 
 def test_conversations_stay_whole() -> None:
-    names = [("a", None), ("b", None), ("a2", "a"), ("b2", "b"), ("a3", "a2")]
+    names = [("a", None), ("b", None), ("c", None), ("a2", "a"), ("b2", "b"), ("a3", "a2")]
     requests = [PlannedRequest(prompt_id=name, body=b"", after=after) for name, after in names]
     shards = split(plan(URL, requests=requests, concurrency=4), 2)
     assert [[one.prompt_id for one in shard.plan.requests] for shard in shards] == [
-        ["a", "a2", "a3"],
+        ["a", "c", "a2", "a3"],
         ["b", "b2"],
     ]
 

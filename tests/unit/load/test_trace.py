@@ -55,6 +55,14 @@ def test_equal_hash_ids_give_equal_text_and_others_do_not(tmp_path: Path) -> Non
     assert first.split(" ")[:508] != other.split(" ")[:508]
 
 
+def test_every_block_after_the_first_is_whole(tmp_path: Path) -> None:
+    ids = {"output_length": 4, "hash_ids": [1, 2, 3]}
+    lines = [{"timestamp": 0, "input_length": 1024, **ids}, {"timestamp": 1, "input_length": 1100, **ids}]
+    short, long = contents(spec(tmp_path, lines, requests=2))
+    assert len(short.split(" ")) == 1020
+    assert long.split(" ")[:1020] == short.split(" ")
+
+
 def test_the_warm_up_shares_no_block_and_has_no_schedule(tmp_path: Path) -> None:
     workload = spec(tmp_path, warmup_requests=2)
     warm = build_requests(workload, model="m", counter=FakeCounter(), phase="warmup")

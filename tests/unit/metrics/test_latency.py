@@ -11,7 +11,8 @@ from vllm_perf.metrics import latency
 
 
 def test_ttft_runs_from_sent_to_the_first_token() -> None:
-    assert latency.ttft_ns(request(sent_ms=5, chunks_ms=(105, 120))) == 100 * MS
+    waited = request(sent_ms=5, chunks_ms=(105, 120), scheduled_ns=0)
+    assert latency.ttft_ns(waited) == 100 * MS
 
 
 def test_ttft_leaves_connecting_out() -> None:
@@ -28,7 +29,8 @@ def test_ttfa_is_the_first_answer_not_the_first_reasoning() -> None:
 
 
 def test_e2el_ends_with_the_last_token_not_with_the_stream() -> None:
-    assert latency.e2el_ns(request(chunks_ms=(100, 150), end_ns=900 * MS)) == 150 * MS
+    waited = request(sent_ms=5, chunks_ms=(100, 155), end_ns=900 * MS, scheduled_ns=0)
+    assert latency.e2el_ns(waited) == 150 * MS
 
 
 def test_e2el_from_scheduled_counts_the_wait_before_sending() -> None:

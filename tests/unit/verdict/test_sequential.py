@@ -118,6 +118,12 @@ def test_a_plan_that_cannot_be_followed_is_refused(least: int, most: int) -> Non
         GatePlan(min_pairs=least, max_pairs=most)
 
 
+def test_an_early_look_asks_for_more_than_a_last_one() -> None:
+    last, early = GatePlan(min_pairs=3, max_pairs=3), GatePlan(min_pairs=3, max_pairs=8)
+    assert decide_gate(_pairs(3, 1.05), last, POLICY).flagged
+    assert not decide_gate(_pairs(3, 1.05), early, POLICY).flagged
+
+
 def test_looking_after_every_pair_does_not_raise_more_false_alarms_than_allowed() -> None:
     # 300 gates of an engine against itself, boots 2 % apart, up to 8 pairs and one to confirm. Without the
     # spending (every look at the full level, no fresh pair) 11 of these gates turn red.

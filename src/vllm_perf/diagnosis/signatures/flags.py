@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failures of the command line: unknown flags, values that do not fit."""
 
-import difflib
-
 from vllm_perf.diagnosis.boot_context import BootContext
 from vllm_perf.diagnosis.flag_history import NEWER, REPLACED
+from vllm_perf.diagnosis.nearest import nearest_name
 from vllm_perf.diagnosis.signatures.quantization import choose, nearest_choice
 from vllm_perf.diagnosis.signatures.signature import Figures, Signature
 from vllm_perf.spec.category import Category
@@ -14,11 +13,9 @@ def _unknown_flag(figures: Figures, context: BootContext) -> Figures:
     words = str(figures["arguments"]).split()
     flag = next((word for word in words if word.startswith("-")), words[0]).partition("=")[0]
     found: Figures = {"flag": flag}
-    near = difflib.get_close_matches(
-        flag, [name for name in context.known_flags if name != flag], n=1, cutoff=0.75
-    )
-    if near:
-        found["nearest"] = near[0]
+    nearest = nearest_name(flag, (name for name in context.known_flags if name != flag), cutoff=0.75)
+    if nearest:
+        found["nearest"] = nearest
     if context.version:
         found["vllm_version"] = context.version
     return found

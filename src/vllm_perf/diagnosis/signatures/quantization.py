@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failures of quantization and number formats."""
 
-import difflib
 import re
 
 from vllm_perf.diagnosis.boot_context import BootContext
+from vllm_perf.diagnosis.nearest import nearest_name
 from vllm_perf.diagnosis.signatures.signature import Figures, Signature
 from vllm_perf.spec.category import Category
 
@@ -14,10 +14,8 @@ _SHOWN_CHOICES = 12
 def nearest_choice(figures: Figures, _: BootContext) -> Figures:
     """Return the valid value that is nearest to the one given."""
     choices = _choices(str(figures.get("choices", "")))
-    wanted = str(figures.get("value", ""))
-    by_lower = {choice.lower(): choice for choice in choices}
-    near = difflib.get_close_matches(wanted.lower(), list(by_lower), n=1, cutoff=0.6)
-    return {"nearest": by_lower[near[0]]} if near else {}
+    nearest = nearest_name(str(figures.get("value", "")), choices)
+    return {"nearest": nearest} if nearest else {}
 
 
 def _choices(text: str) -> tuple[str, ...]:

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What load clients add to the times they measure, against the golden engine's own record.
+
+    python benchmarks/client_fidelity.py --json fidelity.json
+
+The golden engine runs on one core, one client process at a time on another. Truth is the engine's record: the
+kernel's stamp of each request, the time of each write. Every figure is the median of the repetitions; one in
+which the host took CPU time away (steal in /proc/stat) is thrown away and done again.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from vllm_perf.metrics.percentiles import percentile
+
+HERE = Path(__file__).parent
+CLIENTS = (
+    "vllm-perf",
+    "vllm-perf, no kernel stamps",
+    "vLLM bench",
+    "vLLM bench, uvloop",
+    "openai SDK",
+)
+STREAMS = (1, 64, 256, 512)
+TOKENS = 64
+TTFT_MS, ITL_MS = 200.0, 20.0
+RATES = (2_000, 6_400, 12_800, 25_600, 51_200, 76_800, 102_400)
+RATE_SECONDS = 2.0
+RATE_LIMIT_MS = 10.0
+STEAL_TICKS = 2
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One load through one client; all in ms but ``cpu_s_per_1000`` (CPU seconds for 1,000 tokens).
+
+    ``stamp_error_p99_ms``: how far the client's stamps are from the server's writes.
+    """
+
+    streams: int
+    succeeded: int
+    ttft_p50_ms: float
+    ttft_p99_ms: float
+    gap_p99_ms: float
+    stamp_error_p99_ms: float
+    cpu_s_per_1000: float
+    server_late_p99_ms: float
+
+
+def main() -> None:
+    """Measure, print a table (Markdown for the docs), write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write every figure here")
+    parser.add_argument("--streams", type=int, nargs="*", default=list(STREAMS))
+    parser.add_argument("--rates", type=int, nargs="*", default=list(RATES), help="tokens per second to try")
+    parser.add_argument("--clients", nargs="*", default=list(CLIENTS))
+    parser.add_argument("--repetitions", type=int, default=3)
+    args = parser.parse_args()
+    found: dict[str, Any] = {}
+    for client in args.clients:
+        rows = [typical([one_load(client, n, TOKENS) for _ in range(args.repetitions)]) for n in args.streams]
+        rates = list(climb(client, args.rates))
+        found[client] = {"streams": [asdict(row) for row in rows], "rates": rates}
+        print(f"{client}: {rows}\n  {rates}", file=sys.stderr)
+    if args.json is not None:
+        args.json.write_text(json.dumps({"cores": os.cpu_count(), "clients": found}, indent=1))
+    console = Console(width=160)
+    console.print(table(found))
+    print(markdown(found))
+
+
+def one_load(client: str, streams: int, tokens: int, itl_ms: float = ITL_MS, stagger_s: float = 0.0) -> Seen:
+    """Send one load through one client; again, up to three times, where the host stalled."""
+    for _ in range(TRIES):
+        before = steal_ticks()
+        seen = try_load(client, streams, tokens, itl_ms, stagger_s)
+        if steal_ticks() - before <= STEAL_TICKS:
+            break
+    return seen
+
+
+def try_load(client: str, streams: int, tokens: int, itl_ms: float, stagger_s: float) -> Seen:
+    """Send one load to a golden engine of its own and compare both records."""
+    with golden(itl_ms) as (base_url, model):
+        task = {
+            "client": client,
+            "base_url": base_url,
+            "model": model,
+            "streams": streams,
+            "tokens": tokens,
+            "stagger_s": stagger_s,
+        }
+        command = [sys.executable, str(HERE / "fidelity_clients.py"), json.dumps(task)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, preexec_fn=lambda: pin(0))
+        root = base_url.removesuffix("/v1")
+        with urllib.request.urlopen(f"{root}/golden/records") as answer:
+            records = {record["id"]: record for record in map(json.loads, answer.read().splitlines())}
+    return compare(json.loads(done.stdout), records, streams, itl_ms)
+
+
+def compare(said: dict[str, Any], records: dict[str, Any], streams: int, itl_ms: float) -> Seen:
+    """Compare a client's stamps with the server's."""
+    ttfts, gaps, errors, late = [], [], [], []
+    tokens = 0
+    for sample in said["samples"]:
+        seen, record = sample["chunk_ns"], records[sample["id"]]
+        true = record["sent_ns"]
+        tokens += len(true)
+        ttfts.append((seen[0] - sample["wanted_ns"]) - (true[0] - record["received_ns"]))
+        errors += [abs(a - b) for a, b in zip(seen, true, strict=False)]
+        gaps += [abs((seen[k] - seen[k - 1]) - (true[k] - true[k - 1])) for k in range(1, len(seen))]
+        due = [record["received_ns"] + (TTFT_MS + k * itl_ms) * 1e6 for k in range(len(true))]
+        late += [a - b for a, b in zip(true, due, strict=True)]
+    return Seen(
+        streams=streams,
+        succeeded=len(ttfts),
+        ttft_p50_ms=percentile(ttfts, 0.5) / 1e6,
+        ttft_p99_ms=percentile(ttfts, 0.99) / 1e6,
+        gap_p99_ms=percentile(gaps, 0.99) / 1e6,
+        stamp_error_p99_ms=percentile(errors, 0.99) / 1e6,
+        cpu_s_per_1000=said["cpu_s"] / tokens * 1000,
+        server_late_p99_ms=percentile(late, 0.99) / 1e6,
+    )
+
+
+def typical(seen: list[Seen]) -> Seen:
+    """Return the median of each figure."""
+    whole = [asdict(one) for one in seen]
+    return Seen(**{name: statistics.median([one[name] for one in whole]) for name in whole[0]})
+
+
+def climb(client: str, rates: list[int]) -> Iterator[dict[str, Any]]:
+    """Raise the token rate until the P99 error of the stamps passes the limit."""
+    for rate in rates:
+        streams = min(512, max(16, rate // 50))
+        itl_ms = streams / rate * 1000
+        tokens = max(2, round(RATE_SECONDS * rate / streams))
+        seen = one_load(client, streams, tokens, itl_ms, stagger_s=0.4)
+        yield {"rate": rate, **asdict(seen)}
+        if seen.stamp_error_p99_ms > RATE_LIMIT_MS or seen.succeeded < streams:
+            return
+
+
+def highest(rates: list[dict[str, Any]]) -> int | None:
+    """Return the highest rate at which every stamp's P99 error was within the limit."""
+    held = [
+        one["rate"]
+        for one in rates
+        if one["stamp_error_p99_ms"] <= RATE_LIMIT_MS and one["succeeded"] == one["streams"]
+    ]
+    return max(held, default=None)
+
+
+@contextmanager
+def golden(itl_ms: float) -> Iterator[tuple[str, str]]:
+    """Run the golden engine on the other core."""
+    profile = {"ttft_ms": TTFT_MS, "itl_ms": itl_ms, "role_ms": None}
+    command = [sys.executable, str(HERE / "stamped_golden.py"), json.dumps(profile)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(1))
+    assert process.stdout is not None
+    try:
+        ready = json.loads(process.stdout.readline())
+        yield ready["base_url"], ready["model"]
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def pin(core: int) -> None:
+    """Keep this process on one core, where there are several."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[core % len(cores)]})
+
+
+def steal_ticks() -> int:
+    """Return how many ticks the host has taken away so far."""
+    return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
+
+
+def rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the table's rows as text; figures in ms."""
+    for client, figures in found.items():
+        by = {one["streams"]: one for one in figures["streams"]}
+        most = by[max(by)]
+        rate = highest(figures["rates"])
+        yield (
+            client,
+            *(pair(by.get(n)) for n in STREAMS),
+            f"{most['gap_p99_ms']:.2f}",
+            f"{most['cpu_s_per_1000']:.3f}",
+            "-" if rate is None else f"{rate:,}",
+        )
+
+
+def pair(seen: dict[str, Any] | None) -> str:
+    """Return what is added to TTFT as P50 / P99."""
+    return "-" if seen is None else f"{seen['ttft_p50_ms']:.1f} / {seen['ttft_p99_ms']:.1f}"
+
+
+def headings() -> tuple[str, ...]:
+    """Return the table's head."""
+    return (
+        "client",
+        *(f"{n} streams" for n in STREAMS),
+        "added gap P99 at most streams",
+        "CPU s per 1,000 tokens",
+        "highest tokens/s",
+    )
+
+
+def table(found: dict[str, Any]) -> Table:
+    """Return the table for a terminal."""
+    made = Table(title="added to TTFT, P50 / P99 (ms)")
+    for heading in headings():
+        made.add_column(heading)
+    for row in rows(found):
+        made.add_row(*row)
+    return made
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """Return the table for docs/client.md."""
+    lines = ["| " + " | ".join(headings()) + " |", "|---" * len(headings()) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows(found))])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that cannot be meant together: said at once, before anything is measured."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+# Options that choose an engine of ours; a server that someone else runs is the only engine there is.
+OF_OUR_ENGINES = ("golden", "engine", "ladder", "require-gpu")
+# Given on the command line they have no effect unless something is compared.
+OF_COMPARING = {"baseline": "compares nothing", "fail-on": "has no effect"}
+
+
+def refuse_contradictions(config: pytest.Config, raw: Mapping[str, Any]) -> None:
+    """Refuse options that contradict each other; ``raw`` is by name without ``--perf-``.
+
+    Raises:
+        pytest.UsageError: two do, or one needs another that is not there.
+    """
+    if (raw["base-url"] is None) != (raw["model"] is None):
+        missing = "--perf-model" if raw["model"] is None else "--perf-base-url"
+        raise pytest.UsageError(f"--perf-base-url and --perf-model go together; {missing} is missing")
+    for name in OF_OUR_ENGINES if raw["base-url"] else ():
+        if raw[name]:
+            raise pytest.UsageError(f"--perf-{name} and --perf-base-url exclude each other; leave one out")
+    if raw["golden"] and raw["require-gpu"]:
+        raise pytest.UsageError("--perf-golden needs no GPU and --perf-require-gpu does; leave one out")
+    if raw["api-key-env"] and not os.environ.get(raw["api-key-env"]):
+        raise pytest.UsageError(f"--perf-api-key-env: environment variable '{raw['api-key-env']}' is not set")
+    _require_comparing(config)
+
+
+def _require_comparing(config: pytest.Config) -> None:
+    if config.getoption("benchmark_compare", None):
+        return
+    for name, effect in OF_COMPARING.items():
+        if config.getoption(f"perf_{name.replace('-', '_')}") is not None:
+            raise pytest.UsageError(f"--perf-{name} {effect} without --benchmark-compare")
+    if config.getoption("benchmark_compare_fail", None):
+        raise pytest.UsageError("--benchmark-compare-fail needs --benchmark-compare")

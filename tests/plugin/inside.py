@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run pytest within pytest: what is loaded stays loaded, which saves two seconds a run."""
+
+import contextlib
+import functools
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+import pytest_benchmark.plugin
+
+# Loaded once, before the first inner run takes its snapshot: numpy cannot be loaded twice.
+import vllm_perf.pytest_plugin.controller
+import vllm_perf.pytest_plugin.judge  # noqa: F401
+from vllm_perf.load import floor
+
+# What the client itself adds is the same in every run here, and takes a second to measure.
+floor._try = functools.cache(floor._try)
+# pytest-benchmark asks for the CPU's name several times a run, a second each.
+pytest_benchmark.plugin.get_cpu_info = functools.cache(pytest_benchmark.plugin.get_cpu_info)
+
+
+def run_inside(words: Sequence[str], root: Path, env: Mapping[str, str]) -> tuple[int, str]:
+    """Return exit code and output of ``pytest WORDS``, run in ``root`` with ``env`` on top."""
+    with _as_before(root, env), warnings.catch_warnings(record=True), _caught() as output:
+        warnings.resetwarnings()
+        code = int(pytest.main(list(words)))
+        output.seek(0)
+        return code, output.read()
+
+
+@contextlib.contextmanager
+def _as_before(root: Path, env: Mapping[str, str]) -> Iterator[None]:
+    """Undo afterwards what a pytest does to its process."""
+    modules, path, finders, environ = dict(sys.modules), list(sys.path), list(sys.meta_path), dict(os.environ)
+    folder = Path.cwd()
+    try:
+        os.environ.update(env)
+        os.chdir(root)
+        yield
+    finally:
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environ)
+        sys.modules.clear()
+        sys.modules.update(modules)
+        sys.path[:], sys.meta_path[:] = path, finders
+
+
+@contextlib.contextmanager
+def _caught() -> Iterator[TextIO]:
+    """Collect what is written; progress goes to the real stderr, past pytest's own capture."""
+    real = sys.__stderr__
+    with (
+        tempfile.TemporaryFile("w+") as output,  # a real file: faulthandler asks for its number
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+    ):
+        sys.__stderr__ = output  # type: ignore[misc]
+        try:
+            yield output
+        finally:
+            sys.__stderr__ = real  # type: ignore[misc]
