@@ -142,6 +142,8 @@ def test_api_server_that_is_killed_leaves_no_engine_behind(booter: Booter, chang
     assert cause is not None
     assert cause.category is Category.ENGINE_DIED, cause.paragraph()
     assert "SIGKILL" in cause.cause
-    gone = examine(Patient(base_url=engine.target.base_url, model=engine.target.model, timeout_s=3.0)).diagnosis
+    gone = examine(
+        Patient(base_url=engine.target.base_url, model=engine.target.model, timeout_s=3.0)
+    ).diagnosis
     assert gone.category is Category.SERVER_DOWN
     _stop_and_look(engine, process.port)

@@ -56,9 +56,7 @@ FAULTS: dict[str, Expected] = {
     "H09": Expected(
         category=Category.UPSTREAM_DOWN_BEHIND_PROXY, evidence="502 Bad Gateway", remedy="behind"
     ),
-    "H09-cloudflare": Expected(
-        category=Category.UPSTREAM_DOWN_BEHIND_PROXY, evidence="502", remedy="behind"
-    ),
+    "H09-cloudflare": Expected(category=Category.UPSTREAM_DOWN_BEHIND_PROXY, evidence="502", remedy="behind"),
     "H62": Expected(category=Category.RATE_LIMITED, evidence="429", remedy="7 s"),
     "H17": Expected(category=Category.IN_BAND_ERROR, evidence="boom", remedy="log"),
     "H18": Expected(category=Category.IN_BAND_ERROR, evidence="boom", remedy="log", sdk=False),
@@ -181,9 +179,7 @@ NOT_AN_ANSWER: dict[str, Gateway] = {
 
 
 @pytest.mark.parametrize("gateway", NOT_AN_ANSWER.values(), ids=NOT_AN_ANSWER.keys())
-def test_body_that_is_no_answer_never_passes(
-    gateway: Gateway, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_body_that_is_no_answer_never_passes(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
     with running(gateway) as url:
         for category, evidence, remedy in (_probe(url, capsys), _doctor(url, capsys)):
             assert category in (

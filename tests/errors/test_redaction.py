@@ -74,7 +74,11 @@ def _clean(printed: str, *folders: Path) -> None:
     for spelling in SPELLINGS:
         assert spelling not in printed
         for folder in folders:
-            found = [path for path in folder.rglob("*") if path.is_file() and spelling.encode() in path.read_bytes()]
+            found = [
+                path
+                for path in folder.rglob("*")
+                if path.is_file() and spelling.encode() in path.read_bytes()
+            ]
             assert found == []
 
 
@@ -119,7 +123,9 @@ def test_keys_that_cannot_be_sent(
 
 
 @pytest.mark.parametrize("command", ["probe", "doctor"])
-def test_key_inside_the_url(command: str, golden: Target, environment: dict[str, str], tmp_path: Path) -> None:
+def test_key_inside_the_url(
+    command: str, golden: Target, environment: dict[str, str], tmp_path: Path
+) -> None:
     url = golden.base_url.replace("http://", f"http://user:{MARK}@")
     code, _ = _run([command, "--base-url", url, "--model", golden.model], environment, tmp_path)
     assert code != 0
@@ -186,8 +192,14 @@ def _suite(
     project = Project(folder / "project")
     planted = {name: value for name, value in environment.items() if value == MARK}
     project.env |= planted
-    outputs = [f"--{name}={project.root / path}" for name, path in
-               (("perf-html", "report.html"), ("perf-markdown", "summary.md"), ("benchmark-json", "b.json"))]
+    outputs = [
+        f"--{name}={project.root / path}"
+        for name, path in (
+            ("perf-html", "report.html"),
+            ("perf-markdown", "summary.md"),
+            ("benchmark-json", "b.json"),
+        )
+    ]
     where = ("--perf-base-url", base_url, "--perf-model", model, "--perf-api-key-env", "LAB_KEY")
     run = project.run_apart(*where, *outputs, "--showlocals", "--tb=long", golden=False)
     assert run.cases, run.text

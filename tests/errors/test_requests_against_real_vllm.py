@@ -70,9 +70,7 @@ URLS: dict[str, Wrong] = {
         url="{root}/v1/chat/completions", category=Category.BASE_URL_HAS_ENDPOINT, remedy="{root}/v1"
     ),
     "another port": Wrong(url="http://127.0.0.1:{free}/v1", category=Category.SERVER_DOWN, remedy="port"),
-    "https": Wrong(
-        url="https://127.0.0.1:{port}/v1", category=Category.SCHEME_MISMATCH, remedy="http://"
-    ),
+    "https": Wrong(url="https://127.0.0.1:{port}/v1", category=Category.SCHEME_MISMATCH, remedy="http://"),
     "misspelt model": Wrong(model="qwen2-smal", category=Category.MODEL_NOT_FOUND, remedy="{model}"),
 }
 CASES = {**KEYS, **URLS}
@@ -92,7 +90,12 @@ def test_probe_and_doctor_agree(
     server: Engine, wrong: Wrong, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert server.process is not None
-    names = {"root": server.root_url, "port": server.process.port, "free": free_port(), "model": server.target.model}
+    names = {
+        "root": server.root_url,
+        "port": server.process.port,
+        "free": free_port(),
+        "model": server.target.model,
+    }
     url, model, remedy = (text.format(**names) for text in (wrong.url, wrong.model, wrong.remedy))
     key: tuple[str, ...] = ()
     if wrong.key is not None:
@@ -117,7 +120,9 @@ def test_right_request_is_served(
     server: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAB_KEY", KEY)
-    code, found = _ask("doctor", capsys, server.target.base_url, server.target.model, "--api-key-env", "LAB_KEY")
+    code, found = _ask(
+        "doctor", capsys, server.target.base_url, server.target.model, "--api-key-env", "LAB_KEY"
+    )
     assert (code, found["category"]) == (0, Category.OK), found
 
 

@@ -59,6 +59,8 @@ class ClosedSupply:
         )
         offsets = closed_offsets(arrival.concurrency, arrival.ramp_s)
         self._slots = [start_ns + offset for offset in offsets]
+        self._gap_ns = round(1e9 / arrival.max_rate_per_s) if arrival.max_rate_per_s else 0
+        self._earliest_ns = start_ns
         self._left = len(requests)
 
     @property
@@ -67,13 +69,16 @@ class ClosedSupply:
         return self._left
 
     def next_due_ns(self) -> int | None:
-        """Return when a slot and a request are both there."""
+        """Return when a slot and a request are both there, and the last start is far enough back."""
         if not self._slots or not self._ready:
             return None
-        return max(self._slots[0], self._ready[0][1])
+        return max(self._slots[0], self._ready[0][1], self._earliest_ns)
 
     def take(self) -> PlannedRequest:
         """Return the next request; it has the slot that has been free longest."""
+        if self._gap_ns:
+            # From when it was due: a late client must not slow the load down any further.
+            self._earliest_ns = (self.next_due_ns() or self._earliest_ns) + self._gap_ns
         heapq.heappop(self._slots)
         self._left -= 1
         return self._ready.popleft()[0]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vllm_perf.metrics.percentiles import needed_requests, percentile_of_name
 from vllm_perf.metrics.table import BY_NAME
 from vllm_perf.verdict import statistics as stats
 from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA
@@ -92,12 +93,30 @@ def within_pair(metric: str, base: Side, head: Side) -> float:
     return math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0))
 
 
+def too_few(metric: str, base: Sequence[Side], head: Sequence[Side]) -> str | None:
+    """Return why a percentile cannot be compared: fewer requests a side than it needs to mean anything.
+
+    The P95 of ten requests is their slowest one; a single hiccup would be a regression.
+    """
+    quantile = percentile_of_name(metric)
+    if quantile is None:
+        return None
+    needed = needed_requests(quantile)
+    sent = min(sum(side.work.sent for side in sides) for sides in (base, head))
+    if sent >= needed:
+        return None
+    return f"insufficient: {metric} needs {needed} requests a side to be compared, {sent} were sent"
+
+
 def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Policy) -> Evidence | str:
     """Return one metric's evidence, or the sentence that says why there is none."""
     found = [pair_ratio(metric, one, other) for one, other in zip(base, head, strict=True)]
     pairs = [pair for pair in found if pair is not None]
     if len(pairs) < len(found):
         return _why_missing(metric, base, head)
+    few = too_few(metric, base, head)
+    if few is not None:
+        return few
     sign = 1.0 if BY_NAME[metric].direction == "lower" else -1.0
     before, after = _middle(metric, base), _middle(metric, head)
     allowed, allowed_by = policy.allowed_change(metric, before, len(pairs))
