@@ -94,7 +94,7 @@ def within_pair(metric: str, base: Side, head: Side) -> float:
 
 
 def too_few(metric: str, base: Sequence[Side], head: Sequence[Side]) -> str | None:
-    """Return why a percentile cannot be compared: fewer requests a side than it needs to mean anything.
+    """Return why a percentile cannot turn red: fewer requests a side than it needs to mean anything.
 
     The P95 of ten requests is their slowest one; a single hiccup would be a regression.
     """
@@ -105,7 +105,7 @@ def too_few(metric: str, base: Sequence[Side], head: Sequence[Side]) -> str | No
     sent = min(sum(side.work.sent for side in sides) for sides in (base, head))
     if sent >= needed:
         return None
-    return f"insufficient: {metric} needs {needed} requests a side to be compared, {sent} were sent"
+    return f"shown, not judged: {metric} needs {needed} requests a side, {sent} were sent"
 
 
 def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Policy) -> Evidence | str:
@@ -114,9 +114,6 @@ def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Po
     pairs = [pair for pair in found if pair is not None]
     if len(pairs) < len(found):
         return _why_missing(metric, base, head)
-    few = too_few(metric, base, head)
-    if few is not None:
-        return few
     sign = 1.0 if BY_NAME[metric].direction == "lower" else -1.0
     before, after = _middle(metric, base), _middle(metric, head)
     allowed, allowed_by = policy.allowed_change(metric, before, len(pairs))
