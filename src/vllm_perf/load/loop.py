@@ -108,7 +108,7 @@ class LoadLoop:
             if not mask & ~select.EPOLLOUT:
                 continue
             try:
-                data, stamp, _, _ = connection.read()
+                data, stamp = connection.read()
                 read_ns = clock()
             except BlockingIOError:
                 continue
