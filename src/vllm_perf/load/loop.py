@@ -115,7 +115,7 @@ class LoadLoop:
             if not mask & ~select.EPOLLOUT:
                 continue
             try:
-                data, stamp, _, _ = connection.read()
+                data, stamp = connection.read()
                 read_ns = clock()
             except BlockingIOError:
                 continue

@@ -8,7 +8,7 @@ import select
 import socket
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vllm_perf.load.address import Address, parse_address
 from vllm_perf.load.clock import stamp_socket
@@ -16,7 +16,7 @@ from vllm_perf.load.failures import ProxyError, TrustUnreadable
 from vllm_perf.load.fetch import tls_context
 from vllm_perf.load.framing import Framing
 from vllm_perf.load.plan import Target
-from vllm_perf.load.wire import PlainWire, TlsWire, Wire
+from vllm_perf.load.wire import READ_BYTES, PlainWire, TlsWire, Wire
 
 SocketAddress = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 
@@ -30,6 +30,7 @@ class Route:
     context: ssl.SSLContext | None
     places: tuple[SocketAddress, ...]
     stamps: bool
+    buffer: bytearray = field(default_factory=lambda: bytearray(READ_BYTES))
 
     @property
     def tunnels(self) -> bool:
@@ -114,9 +115,9 @@ def _steps(opening: Opening, route: Route) -> Iterator[int]:
     if route.tunnels and route.proxy is not None:
         yield from _tunnel(opening.sock, route.address, route.proxy)
     if route.context is None:
-        opening.wire = PlainWire(opening.sock)
+        opening.wire = PlainWire(opening.sock, route.buffer)
         return
-    tls = TlsWire(opening.sock, route.context, route.address.host)
+    tls = TlsWire(opening.sock, route.buffer, route.context, route.address.host)
     while not tls.shake_hands():
         yield select.EPOLLIN
         try:
