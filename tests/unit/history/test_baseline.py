@@ -349,11 +349,6 @@ def test_a_run_without_a_commit_is_not_in_any_past(repository: Path) -> None:
 def test_what_another_machine_measured_has_not_vanished_here(tmp_path: Path) -> None:
     l4 = environment(hardware=replace(H200, gpu_names=("NVIDIA L4",)))
     other = record(series(engine="small"), run_id="l4", env=l4)
-<<<<<<< HEAD
-    assert not search(
-        stored(tmp_path, other, record(run_id="base", created=at(1))), record(run_id="head")
-    ).vanished
-=======
     store = stored(tmp_path, other, record(run_id="base", created=at(1)))
     assert not search(store, record(run_id="head")).vanished
 
@@ -388,4 +383,3 @@ def test_a_commit_that_was_never_measured_has_no_record(repository: Path) -> Non
     git(repository, "tag", "v1")
     with pytest.raises(StoreError, match="nothing was measured at v1"):
         load_named(stored(repository, record()), "v1", repository)
->>>>>>> history
