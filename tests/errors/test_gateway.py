@@ -13,22 +13,21 @@ from typing import Any
 
 import pytest
 
+from fixtures.booting import Booter
 from fixtures.gateway import Gateway, GatewayRoute, litellm_proxy
 from vllm_perf.cli import main
 from vllm_perf.engine.boot import BootSettings
 from vllm_perf.engine.engine import Engine
-from vllm_perf.engine.pool import EnginePool
 from vllm_perf.load.golden_process import golden_process
 from vllm_perf.load.plan import Target
 from vllm_perf.load.sample import RequestSample
 from vllm_perf.load.scrape import running, scrape
 from vllm_perf.load.single import send_one, streamed_body
 from vllm_perf.spec.category import Category
-from vllm_perf.spec.files import load_engines
+from vllm_perf.spec.files import EngineBook
 
 pytestmark = pytest.mark.real_engine
 
-ROOT = Path(__file__).resolve().parents[2]
 MASTER_KEY = "sk-gateway-3f9c2a7d51"
 WRONG_KEY = "sk-wrong-8d1e4b6c90"
 ENGINE_KEY = "vllm-own-key-77aa31"
@@ -50,23 +49,14 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(book: EngineBook, settings: BootSettings, device: None) -> Iterator[Engine]:
     """Boot the CPU vLLM with a key of its own, on one core: the gateway and the client need the other."""
-    book = load_engines(ROOT / "fixtures" / "engines.toml")
     spec = book.engine("cpu-prefix-caching")
     core = str(min(os.sched_getaffinity(0)))
     own = {**spec.env, "VLLM_API_KEY": ENGINE_KEY, "VLLM_CPU_OMP_THREADS_BIND": core}
-    folder = tmp_path_factory.mktemp("engine")
-    pool = EnginePool(
-        book=book,
-        settings=BootSettings(model_cache=folder / "models", log_dir=folder / "logs"),
-        progress=lambda _engine, _step, _elapsed_s: None,
-        say=print,
-    )
-    try:
-        yield pool.get(spec.model_copy(update={"env": own}))
-    finally:
-        pool.close()
+    engine = Booter(book, settings).boot(spec.model_copy(update={"env": own}))
+    yield engine
+    engine.stop()
 
 
 @pytest.fixture(scope="module")
