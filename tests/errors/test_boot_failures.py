@@ -146,7 +146,8 @@ def test_port_that_someone_holds_is_named(
 def test_boot_that_hangs_is_given_up_in_time_and_ended(
     booter: Booter, changed: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, halted = EngineProcess.look, []
+    look = EngineProcess.look
+    halted: list[int] = []
 
     def halting(process: EngineProcess) -> int | None:
         code = look(process)
