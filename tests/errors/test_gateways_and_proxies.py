@@ -60,7 +60,7 @@ FAULTS: dict[str, Expected] = {
     "H62": Expected(category=Category.RATE_LIMITED, evidence="429", remedy="7 s"),
     "H17": Expected(category=Category.IN_BAND_ERROR, evidence="boom", remedy="log"),
     "H18": Expected(category=Category.IN_BAND_ERROR, evidence="boom", remedy="log", sdk=False),
-    "H19": Expected(category=Category.NULL_EVENT, evidence="null", remedy="log", sdk=False),
+    "H19": Expected(category=Category.NULL_EVENT, evidence="null", remedy="gateway", sdk=False),
     "H20": Expected(category=Category.NO_TOKEN, evidence="200", remedy="log", sdk=False),
     "empty-200": Expected(category=Category.NO_TOKEN, evidence="200", remedy="log", sdk=False),
     "not-json": Expected(category=Category.MALFORMED_STREAM, evidence="", remedy=""),
@@ -230,7 +230,8 @@ def test_proxy_variable_is_named_by_doctor_and_sdk_and_left_alone_by_the_probe(
     assert next(iter(settings)) in evidence or "NO_PROXY" in evidence
     assert "unset" in remedy
     seen = _sdk(golden.base_url)
-    assert seen.category is category, seen.paragraph()
+    # An SDK on httpx2 reads the brackets, and then meets the dead proxy; one on httpx cannot be built.
+    assert seen.category in (category, Category.LOCAL_PROXY_FAILED), seen.paragraph()
     assert "unset" in seen.remedy
     assert main(["probe", "--base-url", golden.base_url, "--model", "golden", "--max-tokens", "2"]) == 0
 

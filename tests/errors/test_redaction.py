@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A marked key is planted wherever one could come from; nothing that we print or write may hold it."""
 
+import contextlib
 import hashlib
+import io
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.errors.gateways import Gateway, running
 from tests.plugin.projects import DROPPED, Project
+from vllm_perf.cli import main
 from vllm_perf.load.golden_process import golden_process
 from vllm_perf.load.plan import Target
 
@@ -56,18 +57,15 @@ def golden() -> Iterator[Target]:
 
 def _run(words: list[str], env: dict[str, str], folder: Path) -> tuple[int, str]:
     """Run ``vllm-perf`` in ``folder``; nothing of what it prints or writes may hold the mark."""
-    done = subprocess.run(
-        [sys.executable, "-m", "vllm_perf.cli", *words],
-        cwd=folder,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    _clean(done.stdout, folder)
-    return done.returncode, done.stdout
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in env.items():
+            patch.setenv(name, value)
+        patch.chdir(folder)
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            code = main(words)
+    _clean(printed.getvalue(), folder)
+    return code, printed.getvalue()
 
 
 def _clean(printed: str, *folders: Path) -> None:
