@@ -5,7 +5,8 @@
 
 The golden engine runs on one core, one client process at a time on another. Truth is the engine's record: the
 kernel's stamp of each request, the time of each write. Every figure is the median of the repetitions; one in
-which the host took CPU time away (steal in /proc/stat) is thrown away and done again.
+which the host took CPU time away (steal in /proc/stat) is thrown away and done again. FIDELITY_REALTIME=1
+runs both processes with SCHED_FIFO (root only): other work on the machine then does not get in between.
 """
 
 import argparse
@@ -41,6 +42,7 @@ RATES = (2_000, 6_400, 12_800, 25_600, 51_200, 76_800, 102_400)
 RATE_SECONDS = 2.0
 RATE_LIMIT_MS = 10.0
 STEAL_TICKS = 2
+REALTIME = "FIDELITY_REALTIME"
 TRIES = 3
 
 
@@ -105,7 +107,9 @@ def try_load(client: str, streams: int, tokens: int, itl_ms: float, stagger_s: f
             "stagger_s": stagger_s,
         }
         command = [sys.executable, str(HERE / "fidelity_clients.py"), json.dumps(task)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, preexec_fn=lambda: pin(0))
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, check=True, preexec_fn=lambda: pin(0, REALTIME in os.environ)
+        )
         root = base_url.removesuffix("/v1")
         with urllib.request.urlopen(f"{root}/golden/records") as answer:
             records = {record["id"]: record for record in map(json.loads, answer.read().splitlines())}
@@ -170,7 +174,9 @@ def golden(itl_ms: float) -> Iterator[tuple[str, str]]:
     """Run the golden engine on the other core."""
     profile = {"ttft_ms": TTFT_MS, "itl_ms": itl_ms, "role_ms": None}
     command = [sys.executable, str(HERE / "stamped_golden.py"), json.dumps(profile)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(1))
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(1, REALTIME in os.environ)
+    )
     assert process.stdout is not None
     try:
         ready = json.loads(process.stdout.readline())
@@ -181,10 +187,12 @@ def golden(itl_ms: float) -> Iterator[tuple[str, str]]:
         process.stdout.close()
 
 
-def pin(core: int) -> None:
-    """Keep this process on one core, where there are several."""
+def pin(core: int, realtime: bool) -> None:
+    """Keep this process on one core, where there are several; ``realtime`` puts it before all others."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[core % len(cores)]})
+    if realtime:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 def steal_ticks() -> int:
