@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often the gate cries wolf, and how often it sees one: simulated boots through the real verdict code.
 
-    python benchmarks/gate_power.py --gates 1000 --jobs 2 --markdown power.md
+    python benchmarks/gate_power.py --gates 300 --still 1000 --jobs 2 --markdown power.md
 
 Boots come from ``noise_model.py`` (variance between boots, between requests, autocorrelation, drift);
 everything after that is the code that a real gate runs: ``aa_log_ratios``, ``NoiseFloor``, ``decide_gate``.
@@ -144,16 +144,17 @@ def _called(worse: bool) -> Change:
     return Change.REGRESSED if worse else Change.SAME
 
 
-def rows(gates: int, jobs: int, allowed: float) -> Iterator[Row]:
+def rows(gates: int, still: int, jobs: int, allowed: float) -> Iterator[Row]:
     """Simulate every scenario under every noise."""
     with ProcessPoolExecutor(max_workers=jobs) as pool:
         for label, noise in NOISES.items():
             for slowdown, shape in SCENARIOS:
+                count = gates if slowdown else still
                 drawn = pool.map(
                     one_gate,
                     *map(repeat, (noise, slowdown, shape, allowed)),
-                    range(gates),
-                    chunksize=max(gates // (4 * jobs), 1),
+                    range(count),
+                    chunksize=max(count // (4 * jobs), 1),
                 )
                 yield from _table(label, slowdown, shape, list(drawn))
 
@@ -181,15 +182,18 @@ def markdown(table: list[Row]) -> str:
         mine = [row for row in table if row.noise == noise]
         columns = list(dict.fromkeys((row.slowdown, row.shape) for row in mine))
         heads = [f"{slowdown:.0%} {shape}" if slowdown else "nothing changed" for slowdown, shape in columns]
-        text += [f"### {noise} ({mine[0].gates} gates each)", ""]
-        text += [f"| called regressed | {' | '.join(heads)} | boots (minutes), nothing changed / 10 % |"]
-        text += ["|---" * (len(columns) + 2) + "|"]
+        text += [
+            f"### {noise} ({mine[0].gates} gates where nothing changed, {mine[-1].gates} a slowdown)",
+            "",
+        ]
+        head = f"| called regressed | {' | '.join(heads)} | same, nothing changed | boots (minutes),"
+        text += [f"{head} nothing changed / 10 % |", "|---" * (len(columns) + 3) + "|"]
         for way in dict.fromkeys(row.way for row in mine):
             by_case = {(row.slowdown, row.shape): row for row in mine if row.way == way}
             cells = " | ".join(f"{by_case[column].regressed:.1%}" for column in columns)
             still, slow = by_case[0.0, "everything"], by_case[0.1, "everything"]
             cost = f"{still.boots:.1f} ({still.minutes:.0f}) / {slow.boots:.1f} ({slow.minutes:.0f})"
-            text.append(f"| {way} | {cells} | {cost} |")
+            text.append(f"| {way} | {cells} | {still.same:.0%} | {cost} |")
         text.append("")
     return "\n".join(text)
 
@@ -197,13 +201,14 @@ def markdown(table: list[Row]) -> str:
 def main() -> None:
     """Run the simulation and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--gates", type=int, default=300, help="simulated gates a scenario")
+    parser.add_argument("--gates", type=int, default=300, help="simulated gates a slowdown")
+    parser.add_argument("--still", type=int, default=1000, help="simulated gates where nothing changed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--allowed", type=float, default=Policy().allowed)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    table = list(rows(options.gates, options.jobs, options.allowed))
+    table = list(rows(options.gates, options.still, options.jobs, options.allowed))
     text = markdown(table)
     print(text)
     if options.markdown:

@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from typing import Any
 
 from tests.plugin.inside import run_inside
 
+# Long: a machine under load may stop a whole run for minutes.
+PATIENCE_S = 600.0
 SUITE = Path(__file__).parents[1] / "perf"
 # What the pytest around this one, or a developer's shell, would pass on.
 DROPPED = frozenset(
@@ -163,7 +166,11 @@ class Project:
         """Run pytest on the project to its end, in a process of its own."""
         junit, words = self._words(args, paths, golden)
         process = self.start(*words)
-        text, _ = process.communicate(timeout=120)
+        try:
+            text, _ = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # so that it takes its engine with it
+            raise
         return _finished(process.returncode, text, junit)
 
     def start(self, *words: str, python: tuple[str, ...] = ()) -> "subprocess.Popen[str]":

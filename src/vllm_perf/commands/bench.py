@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
+from vllm_perf.commands import channels
 from vllm_perf.commands.bench_output import Result, as_json, exit_code, show, write_samples
 from vllm_perf.commands.bench_target import target_of
 from vllm_perf.load.counting import counter_for
@@ -36,11 +37,12 @@ UNIQUE_HIT_RATE = 0.05
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the bench's options."""
     where = parser.add_argument_group("the server")
-    where.add_argument("--base-url", required=True, help="the base URL that clients use, http://HOST:PORT/v1")
-    where.add_argument("--model", required=True, help="the model's id")
+    where.add_argument("--base-url", help="the base URL that clients use, http://HOST:PORT/v1")
+    where.add_argument("--model", help="the model's id")
     where.add_argument("--api-key-env", metavar="VAR", help="the environment variable that holds the key")
     where.add_argument("--ca-file", help="certificate authority to trust instead of the system's")
     where.add_argument("--proxy", help="HTTP proxy to go through; those of the environment are not used")
+    channels.add_options(parser)
     _configure_load(parser.add_argument_group("the load (options outweigh the workload's own values)"))
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print one JSON object")
@@ -85,6 +87,10 @@ def _configure_load(load: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the load; 0 only where every request succeeded and the run may be judged."""
+    if args.channel:
+        return channels.run_channels(args, workload_of(args))
+    if args.base_url is None or args.model is None:
+        raise SpecError("give --base-url and --model, or one or more --channel NAME of the channels file")
     target = target_of(args)
     workload = workload_of(args)
     result = bench(target, workload, args)

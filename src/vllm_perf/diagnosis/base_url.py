@@ -21,6 +21,12 @@ _ENDPOINTS = (
 _VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*(?=/|$)")
 
 
+def without_endpoint(url: str) -> str:
+    """Return the base URL of a request to ``url``: without the one endpoint that the client appended."""
+    appended = next((endpoint for endpoint in _ENDPOINTS if url.endswith(endpoint)), "")
+    return url.removesuffix(appended)
+
+
 def check_base_url(url: str) -> Diagnosis | None:
     """Return what is wrong with the form of a base URL, or ``None``: scheme, missing ``/v1``, an endpoint."""
     shown = redact(url)

@@ -71,11 +71,18 @@ def _is_error(line: Line, before: bool) -> bool:
     return True if _ERROR_START.match(line.text) else before
 
 
+# A cause stands near the beginning of the complaints: hours of them are not read to the end.
+_MAX_LINES = 4000
+_MAX_SQUEEZED_LINES = 400
+
+
 def by_process(lines: Sequence[Line]) -> tuple[ErrorText, ...]:
     """Join ``lines`` per process, in the order in which the processes first complained."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
-        groups.setdefault(line.process, []).append(line)
+        group = groups.setdefault(line.process, [])
+        if len(group) < _MAX_LINES:
+            group.append(line)
     return tuple(_joined(process, group) for process, group in groups.items())
 
 
@@ -94,12 +101,14 @@ def _joined(process: str, lines: Sequence[Line]) -> ErrorText:
 
 def squeezed(error: ErrorText) -> ErrorText:
     """Return ``error`` without any white space, for messages that a terminal wrapped inside words."""
-    texts = ["".join(line.split()) for line in error.text.split("\n")]
+    texts = ["".join(line.split()) for line in error.text.split("\n")[:_MAX_SQUEEZED_LINES]]
     starts, offset = [], 0
     for text in texts:
         starts.append(offset)
         offset += len(text)
-    return ErrorText(process=error.process, text="".join(texts), starts=tuple(starts), numbers=error.numbers)
+    return ErrorText(
+        process=error.process, text="".join(texts), starts=tuple(starts), numbers=error.numbers[: len(texts)]
+    )
 
 
 def first_exceptions(lines: Sequence[Line]) -> tuple[Line, ...]:

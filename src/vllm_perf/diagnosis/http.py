@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from vllm_perf.diagnosis import http_gateways as between
 from vllm_perf.diagnosis import http_requests as asked
 from vllm_perf.diagnosis import http_servers as served
 from vllm_perf.diagnosis.answer import Answer, Hints
@@ -18,12 +19,15 @@ _RULES: tuple[Callable[[Answer], Diagnosis | None], ...] = (
     served.proxy_on_the_way,
     asked.context_overflow,
     asked.chat_template,
+    between.unknown_to_gateway,
+    between.refused_behind_gateway,
     asked.key,
     asked.rate,
     asked.model,
     asked.path,
     asked.max_tokens,
     served.dead_engine,
+    between.unreachable_behind_gateway,
     served.gateway,
     asked.bad_request,
     served.server_error,

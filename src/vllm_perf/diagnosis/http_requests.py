@@ -175,7 +175,9 @@ def rate(answer: Answer) -> Diagnosis | None:
 
 
 def _retry_after_s(answer: Answer) -> float | None:
-    milliseconds, after = answer.header("retry-after-ms"), answer.header("retry-after")
+    # LiteLLM hands on what the server behind it said under a name of its own.
+    after = answer.header("retry-after") or answer.header("llm_provider-retry-after")
+    milliseconds = answer.header("retry-after-ms")
     try:
         if milliseconds:
             return float(milliseconds) / 1000

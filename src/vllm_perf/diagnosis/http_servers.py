@@ -4,7 +4,7 @@
 from urllib.parse import urlsplit
 
 from vllm_perf.diagnosis.answer import Answer
-from vllm_perf.diagnosis.base_url import check_base_url, suggest, with_scheme
+from vllm_perf.diagnosis.base_url import check_base_url, suggest, with_scheme, without_endpoint
 from vllm_perf.diagnosis.proxies import loopback_without_exclusion
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.spec.category import Category
@@ -52,7 +52,7 @@ def success(answer: Answer) -> Diagnosis | None:
 
 
 def _page(answer: Answer) -> Diagnosis:
-    wrong = check_base_url(answer.url.removesuffix("/chat/completions"))
+    wrong = check_base_url(without_endpoint(answer.url))
     if wrong is not None:
         cause = f"a web page answered instead of the API: {wrong.cause}"
         return answer.diagnosis(wrong.category, cause, wrong.remedy, wrong.figures)

@@ -35,7 +35,8 @@ def no_proxy_before_loopback(patient: Patient) -> Diagnosis | None:
     proxy = loopback_without_exclusion(patient.api, patient.env)
     if proxy is None:
         return None
-    host, port = host_and_port(proxy.address if "://" in proxy.address else f"http://{proxy.address}")
+    address = patient.env[proxy.variable].strip()  # what is shown has its password taken out, and is no URL
+    host, port = host_and_port(address if "://" in address else f"http://{address}")
     alive = bool(host) and patient.connect(host, port)
     category = Category.PROXY_INTERCEPT if alive else Category.LOCAL_PROXY_FAILED
     state = "which answers in the server's place" if alive else "where nothing listens"

@@ -43,9 +43,11 @@ class Patient:
         """Return what must not be shown."""
         return (self.key,) if self.key else ()
 
-    def explain(self, error: BaseException, url: str) -> Diagnosis:
-        """Return what an exception on the way to ``url`` means."""
-        return classify_exception(error, url=url, env=self.env, key=self.key, connect=self.connect)
+    def explain(self, error: BaseException, url: str, *, after_chunks: int = 0) -> Diagnosis:
+        """Return what an exception on the way to ``url`` means, or within its stream."""
+        return classify_exception(
+            error, url=url, env=self.env, key=self.key, connect=self.connect, after_chunks=after_chunks
+        )
 
     def judge(self, reply: Reply, url: str) -> Diagnosis:
         """Return what an answer from ``url`` means."""

@@ -40,6 +40,7 @@ def one_token(patient: Patient) -> dict[str, Any]:
 def stream_one_token(patient: Patient) -> Smoke | Diagnosis:
     """Send the request and read its stream to the end; return what came, or what went wrong."""
     url = f"{patient.api}/chat/completions"
+    seen = _Seen()
     try:
         with openai.OpenAI(
             base_url=patient.api,
@@ -47,19 +48,27 @@ def stream_one_token(patient: Patient) -> Smoke | Diagnosis:
             max_retries=0,
             timeout=patient.timeout_s,
         ) as client:
-            return _read(client, patient, url)
+            return _read(client, patient, url, seen)
     except Exception as error:  # noqa: BLE001 - an SDK may raise anything; what it is, is the question
-        found = patient.explain(error, url)
+        found = patient.explain(error, url, after_chunks=seen.chunks)
         return (
             found if found.category is not Category.MODEL_NOT_FOUND else _with_models(patient, error, found)
         )
 
 
-def _read(client: openai.OpenAI, patient: Patient, url: str) -> Smoke | Diagnosis:
+@dataclass(slots=True)
+class _Seen:
+    """How many events had come when a stream broke."""
+
+    chunks: int = 0
+
+
+def _read(client: openai.OpenAI, patient: Patient, url: str, seen: _Seen) -> Smoke | Diagnosis:
     started_ns = time.perf_counter_ns()
     first_ns: int | None = None
     chunks, finish_reason = 0, None
     for chunk in client.chat.completions.create(**one_token(patient), stream=True):
+        seen.chunks += 1
         choices = getattr(chunk, "choices", None)
         if choices is None:
             return _without_choices(chunk, patient, url)

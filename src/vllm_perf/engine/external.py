@@ -3,6 +3,7 @@
 
 import os
 
+from vllm_perf.diagnosis.answer import Hints
 from vllm_perf.diagnosis.connection import classify_exception
 from vllm_perf.diagnosis.http import classify_response
 from vllm_perf.diagnosis.types import Diagnosis
@@ -69,6 +70,7 @@ def _explain(
         key_sent=key is not None,
         model=model,
         served_models=served or (),
+        hints=Hints(env=dict(os.environ), secrets=(key,) if key else ()),
     )
 
 

@@ -12,6 +12,8 @@ from vllm_perf.engine.errors import LabBusy
 from vllm_perf.engine.state import live_notes, state_folder
 from vllm_perf.spec.category import Category
 
+SAY_FIRST_AFTER_S = 0.2
+
 
 def acquire(
     devices: Sequence[str], *, wait_s: float, say: Callable[[str], None], say_every_s: float = 15.0
@@ -27,15 +29,14 @@ def acquire(
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / f"{short}.lock")
     started = time.monotonic()
+    patience_s = min(wait_s, SAY_FIRST_AFTER_S)
     while True:
-        waited = time.monotonic() - started
         try:
-            lock.acquire(
-                timeout=max(0.0, min(say_every_s, wait_s - waited)) if waited or wait_s == 0 else 0.2
-            )
+            lock.acquire(timeout=patience_s)
             return lock
         except Timeout:
             waited = time.monotonic() - started
+            patience_s = max(0.0, min(say_every_s, wait_s - waited))
             if waited >= wait_s:
                 raise _busy(name, waited) from None
             say(f"waiting for {name} ({waited:.0f} s): {_holders() or 'another session holds it'}")

@@ -13,6 +13,7 @@ from vllm_perf.engine.http import ask
 from vllm_perf.engine.tree import port_owners
 
 POLL_S = 0.25
+HEALTH_TIMEOUT_S = 1.0  # whoever holds the port may stay silent; a death must be seen within 2 s meanwhile
 Progress = Callable[[str, float], None]
 
 
@@ -84,7 +85,7 @@ def wait_until_ready(
         if elapsed > timeout_s:
             raise TooLate(step, elapsed)
         progress(step, elapsed)
-        if ask(f"{root}/health", timeout_s=2).ok:
+        if ask(f"{root}/health", timeout_s=HEALTH_TIMEOUT_S).ok:
             _require_own_port(process)
             healthy_s = time.monotonic() - started if healthy_s is None else healthy_s
             step = "waiting for the first token"

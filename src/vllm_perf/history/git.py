@@ -66,9 +66,7 @@ class Git:
             return None
 
     def resolve(self, ref: str) -> str | None:
-        """Return the commit that ``ref`` names; none starts with a dash, so none is read as an option."""
-        if ref.startswith("-"):
-            return None
+        """Return the commit that ``ref`` names; the suffix keeps it from being read as an option."""
         return self.ask("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
 
     def ancestors(self, commit: str) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ class StreamResult:
     token_source: TokenSource | None = None
     finish_reason: str | None = None
     server: ServerTimes | None = None
+    retry_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

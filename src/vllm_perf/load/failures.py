@@ -44,7 +44,7 @@ class NoAnswer(ConnectionResetError):
 
 def malformed_key(target: Target) -> Failure | None:
     """Return a failure for a key that no header may hold; its text shows no part of the key."""
-    problem = key_problem(target.api_key) if target.api_key else None
+    problem = key_problem(target.api_key)
     return Failure(Category.KEY_MALFORMED, f"nothing was sent: {problem}") if problem else None
 
 

@@ -98,6 +98,7 @@ def _run(plan: LoadPlan, setup: _Setup, on_progress: Progress | None, start_ns: 
         request_timeout_ns=setup.timeout_ns,
         stop_ns=None if plan.duration_s is None else begin_ns + round(plan.duration_s * SECOND_NS),
         on_progress=on_progress,
+        stop_when_refused=plan.stop_when_refused,
     )
     loop = LoadLoop(setup.epoll, setup.pool, setup.backlog, load)
     loop.run()

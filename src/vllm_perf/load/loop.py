@@ -26,6 +26,8 @@ CALM_NS = 1_000_000
 BACKLOG_PIECES = 50_000
 LONG_PIECES = 256
 MAX_EVENTS = 512
+# Too many requests; overloaded (some channels say 529).
+REFUSALS = (429, 529)
 
 
 Progress = Callable[[int, int], None]
@@ -34,7 +36,8 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """What one run of the loop works on; ``stop_ns`` is when it stops sending, ``spare`` how many idle
-    connections to keep, given those in flight and those that wait for one."""
+    connections to keep, given those in flight and those that wait for one. With ``stop_when_refused`` the
+    first 429 ends the sending."""
 
     supply: Supply
     stock: Stock
@@ -42,6 +45,7 @@ class Load:
     request_timeout_ns: int
     stop_ns: int | None = None
     on_progress: Progress | None = None
+    stop_when_refused: bool = False
 
 
 class LoadLoop:
@@ -64,6 +68,7 @@ class LoadLoop:
         self._behind = False
         self._next_tick_ns = 0
         self._next_progress_ns = 0
+        self._refused = False
         self.peak_in_flight = 0
         self.idle_ns = 0
         self.wall_ns = 0
@@ -94,6 +99,8 @@ class LoadLoop:
         return not self._stopped(time.perf_counter_ns()) and self._load.supply.next_due_ns() is not None
 
     def _stopped(self, now_ns: int) -> bool:
+        if self._refused:
+            return True
         return self._load.stop_ns is not None and now_ns >= self._load.stop_ns
 
     def _take_in(self, events: list[tuple[int, int]]) -> None:
@@ -156,6 +163,8 @@ class LoadLoop:
     def _settle(self, exchange: Exchange, now_ns: int) -> None:
         self._ended += 1
         exchange.ended = True
+        if self._load.stop_when_refused and exchange.framing.status in REFUSALS:
+            self._refused = True
         self._load.supply.ended(exchange.planned, now_ns)
         self._backlog.add(exchange)
 

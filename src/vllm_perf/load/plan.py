@@ -28,6 +28,7 @@ class PlannedRequest:
 class LoadPlan:
     """Everything one shard needs. ``duration_s`` bounds a closed loop by time as well as by requests.
 
+    ``stop_when_refused``: after a 429 (or 529) nothing more is sent; what was not sent leaves no sample.
     ``kernel_stamps``: take arrival times from the kernel where it gives them.
     """
 
@@ -40,4 +41,5 @@ class LoadPlan:
     request_timeout_s: float
     duration_s: float | None = None
     prompt_set_hash: str = ""
+    stop_when_refused: bool = False
     kernel_stamps: bool = True

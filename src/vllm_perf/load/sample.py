@@ -29,7 +29,8 @@ class RequestSample:
     ``prompt_id`` pairs the same prompt across runs. ``sent_ns``: bytes handed to an already open
     connection. ``chunk_ns``: arrival of every chunk that carried generated payload, in order (int64).
     ``first_chunk_tokens``: tokens in the first of them (1 unless known better). ``detail`` is redacted;
-    ``remedy`` is set where an HTTP answer named its own cause.
+    ``remedy`` is set where an HTTP answer named its own cause; ``retry_after_s`` is how long a refusal (429)
+    asked to wait.
     """
 
     id: str
@@ -54,6 +55,7 @@ class RequestSample:
     remedy: str | None = None
     warnings: tuple[str, ...] = ()
     server: ServerTimes | None = None
+    retry_after_s: float | None = None
 
     @property
     def ok(self) -> bool:

@@ -61,6 +61,7 @@ def to_sample(sending: Sending, result: StreamResult) -> RequestSample:
         remedy=result.remedy,
         warnings=result.warnings,
         server=result.server,
+        retry_after_s=result.retry_after_s,
     )
 
 
@@ -71,12 +72,14 @@ def _refused(answer: Answer, classify: Classify | None) -> StreamResult:
         detail = f"HTTP {answer.status}: {excerpt(body) or 'no body'}"
         return StreamResult(outcome=outcome, status=answer.status, detail=detail, end_ns=answer.end_ns)
     found = classify(answer.status, answer.headers, body)
+    wait_s = found.figures.get("retry_after_s")
     return StreamResult(
         outcome=found.category,
         status=answer.status,
         detail=found.evidence,
         remedy=found.remedy,
         end_ns=answer.end_ns,
+        retry_after_s=float(wait_s) if isinstance(wait_s, int | float) else None,
     )
 
 

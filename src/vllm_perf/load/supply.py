@@ -61,6 +61,8 @@ class ClosedSupply:
         offsets = closed_offsets(arrival.concurrency, arrival.ramp_s)
         self._first: deque[int] = deque(start_ns + offset for offset in offsets)
         self._freed: deque[int] = deque()
+        self._gap_ns = round(1e9 / arrival.max_rate_per_s) if arrival.max_rate_per_s else 0
+        self._not_before_ns = start_ns
         self._left = len(requests)
 
     @property
@@ -69,15 +71,19 @@ class ClosedSupply:
         return self._left
 
     def next_due_ns(self) -> int | None:
-        """Return when a slot and a request are both there."""
+        """Return when a slot and a request are both there, and the last start is far enough back."""
         slots = self._earliest()
         if not slots or not self._ready:
             return None
         slot_ns, ready_ns = slots[0], self._ready[0][1]
-        return slot_ns if slot_ns > ready_ns else ready_ns
+        due_ns = slot_ns if slot_ns > ready_ns else ready_ns
+        return due_ns if due_ns > self._not_before_ns else self._not_before_ns
 
     def take(self) -> PlannedRequest:
         """Return the next request; it has the slot that has been free longest."""
+        if self._gap_ns:
+            # From when it was due: a late client must not slow the load down any further.
+            self._not_before_ns = (self.next_due_ns() or self._not_before_ns) + self._gap_ns
         self._earliest().popleft()
         self._left -= 1
         return self._ready.popleft()[0]

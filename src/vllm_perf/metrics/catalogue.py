@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure runs: every metric of the catalogue as a value with its interval, or the reason why not."""
 
-import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,10 +24,29 @@ def measure_all(runs: Sequence[Run], workload: WorkloadSpec) -> dict[str, Measur
     Latencies are taken over the requests of all repetitions together, rates averaged over repetitions.
     Intervals come from how repetitions differ where there are two or more, else from the requests.
     """
-    return {metric.name: measure(metric, runs, workload) for metric in METRICS}
+    taken = _Taken(runs=runs)
+    return {metric.name: measure(metric, runs, workload, taken) for metric in METRICS}
 
 
-def measure(metric: Metric, runs: Sequence[Run], workload: WorkloadSpec) -> Measurement:
+@dataclass(slots=True, kw_only=True)
+class _Taken:
+    """What requests of ``runs`` took, each kind of time taken once for all of its statistics."""
+
+    runs: Sequence[Run]
+    times: dict[latency.RequestTime | None, tuple[list[Values], Values]] = field(default_factory=dict)
+
+    def of(self, metric: Metric) -> tuple[list[Values], Values]:
+        """Return one population a repetition, and all of them together."""
+        if metric.of not in self.times:
+            by_run = [_population(metric, run.samples) for run in self.runs]
+            pooled = by_run[0] if len(by_run) == 1 else np.concatenate(by_run)
+            self.times[metric.of] = by_run, pooled if metric.kind == "gaps" else tuple(map(float, pooled))
+        return self.times[metric.of]
+
+
+def measure(
+    metric: Metric, runs: Sequence[Run], workload: WorkloadSpec, taken: _Taken | None = None
+) -> Measurement:
     """Measure one metric over the repetitions ``runs``."""
     sent = sum(run.sent for run in runs)
     failed = sum(run.failed for run in runs)
@@ -36,7 +55,7 @@ def measure(metric: Metric, runs: Sequence[Run], workload: WorkloadSpec) -> Meas
     low, high = NONE
     unavailable = None
     try:
-        value, samples, (low, high) = _take(metric, runs, workload)
+        value, samples, (low, high) = _take(metric, runs, workload, taken or _Taken(runs=runs))
     except MetricUnavailable as error:
         unavailable = str(error)
     return Measurement(
@@ -70,12 +89,12 @@ def value_of(metric: Metric, run: Run, workload: WorkloadSpec) -> float:
 
 
 def _take(
-    metric: Metric, runs: Sequence[Run], workload: WorkloadSpec
+    metric: Metric, runs: Sequence[Run], workload: WorkloadSpec, taken: _Taken
 ) -> tuple[float, tuple[float, ...], Interval]:
     if not runs:
         raise MetricUnavailable("nothing ran")
     if metric.kind in ("time", "gaps"):
-        return _take_times(metric, runs, workload)
+        return _take_times(metric, taken)
     values = [value_of(metric, run, workload) for run in runs]
     if metric.kind == "count":
         return _combine(metric, values), (), NONE
@@ -88,23 +107,25 @@ def _take(
     return value, tuple(values), interval
 
 
-def _take_times(
-    metric: Metric, runs: Sequence[Run], workload: WorkloadSpec
-) -> tuple[float, tuple[float, ...], Interval]:
-    requests = [sample for run in runs for sample in run.samples]
-    if not requests:
+def _take_times(metric: Metric, taken: _Taken) -> tuple[float, tuple[float, ...], Interval]:
+    if not any(run.sent for run in taken.runs):
         raise MetricUnavailable("nothing was sent")
-    population = _population(metric, requests)
-    value = _statistic(metric, population)
-    samples = tuple(population) if metric.kind == "time" else _median_gaps(requests)
-    if len(runs) > 1:
-        by_run = [value_of(metric, run, workload) for run in runs]
-        interval = intervals.from_repetitions(value, by_run)
-        if interval != NONE:
-            return value, samples, interval
+    by_run, pooled = taken.of(metric)
+    value = _statistic(metric, pooled)
+    samples = pooled if isinstance(pooled, tuple) else _median_gaps(taken.runs)
+    interval = _between_repetitions(metric, value, by_run)
+    if interval != NONE:
+        return value, samples, interval
     if metric.kind == "time" and metric.quantile is not None:
-        return value, samples, percentile_interval(population, metric.quantile)
-    return value, samples, intervals.from_batches(value, population, lambda batch: _statistic(metric, batch))
+        return value, samples, percentile_interval(pooled, metric.quantile)
+    return value, samples, intervals.from_batches(value, pooled, lambda batch: _statistic(metric, batch))
+
+
+def _between_repetitions(metric: Metric, value: float, by_run: Sequence[Values]) -> Interval:
+    try:
+        return intervals.from_repetitions(value, [_statistic(metric, population) for population in by_run])
+    except MetricUnavailable:
+        return NONE  # a repetition in which everything failed: the pooled requests still say something
 
 
 def _population(metric: Metric, samples: Sequence[RequestSample]) -> Values:
@@ -122,9 +143,9 @@ def _statistic(metric: Metric, population: Values) -> float:
     return percentile(population, metric.quantile)
 
 
-def _median_gaps(requests: Sequence[RequestSample]) -> tuple[float, ...]:
+def _median_gaps(runs: Sequence[Run]) -> tuple[float, ...]:
     """Return each request's median chunk gap: all gaps of a long run would fill the memory."""
-    gaps = ((sample.ok, latency.chunk_gaps_ns(sample)) for sample in requests)
+    gaps = ((sample.ok, latency.chunk_gaps_ns(sample)) for run in runs for sample in run.samples)
     return tuple(
         median(gap / latency.NS_PER_MS) if ok else float("inf") for ok, gap in gaps if not ok or gap.size
     )
@@ -149,7 +170,8 @@ def _slices(run: Run, metric: Metric, value: float) -> Interval:
     if run.sent < 2 * SLICES or value <= 0:
         return NONE
     if metric.name.startswith("output"):
-        rates = _token_rates(run)
+        edges = np.linspace(run.started_ns, run.ended_ns, SLICES + 1).astype(np.int64)
+        rates = throughput.output_tokens_between(run.samples, edges)
     else:
         ends = [sample.last_token_ns for sample in run.samples if sample.ok and sample.last_token_ns]
         rates = np.histogram(ends, bins=SLICES, range=(run.started_ns, run.ended_ns))[0].astype(np.float64)
@@ -158,9 +180,3 @@ def _slices(run: Run, metric: Metric, value: float) -> Interval:
         return NONE
     # The slices say how much the rate wavers, relative to itself; the value stays the run's own.
     return intervals.from_repetitions(value, (rates / middle * value).tolist())
-
-
-def _token_rates(run: Run) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    edges = np.linspace(run.started_ns, run.ended_ns, SLICES + 1).astype(np.int64).tolist()
-    windows = [throughput.Window(start_ns=a, end_ns=b) for a, b in itertools.pairwise(edges)]
-    return np.array([throughput.output_tokens_within(run.samples, window) for window in windows])

@@ -138,19 +138,26 @@ def _levels(samples: Iterable[RequestSample]) -> tuple[NDArray[np.int64], NDArra
 
 
 def output_tokens_within(samples: Iterable[RequestSample], window: Window) -> float:
-    """Return how many output tokens of completed requests arrived within ``window``.
+    """Return how many output tokens of completed requests arrived within ``window``."""
+    edges = np.array([window.start_ns, window.end_ns], dtype=np.int64)
+    return float(output_tokens_between(samples, edges)[0])
+
+
+def output_tokens_between(samples: Iterable[RequestSample], edges: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how many output tokens of completed requests arrived between successive ``edges``.
 
     The first chunk carries ``first_chunk_tokens``; the rest are spread evenly over the later chunks.
     """
-    total = 0.0
+    total = np.zeros(edges.size - 1)
     for sample in samples:
         chunks = np.frombuffer(sample.chunk_ns, dtype=np.int64)
         if not sample.ok or not sample.output_tokens or not chunks.size:
             continue
-        inside = (chunks > window.start_ns) & (chunks <= window.end_ns)
         first = sample.first_chunk_tokens if chunks.size > 1 else sample.output_tokens
         rest = (sample.output_tokens - first) / max(chunks.size - 1, 1)
-        total += first * float(inside[0]) + rest * float(inside[1:].sum())
+        arrived = np.searchsorted(chunks, edges, side="right")
+        tokens_by = np.where(arrived > 0, first + rest * (arrived - 1), 0.0)
+        total += np.diff(tokens_by)
     return total
 
 

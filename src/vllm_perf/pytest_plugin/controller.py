@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Collection, Generator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -100,7 +101,11 @@ class Controller:
     @cached_property
     def progress(self) -> Progress:
         """Return where progress is shown; xdist's workers share the controller's stderr."""
-        return Progress(quiet=bool(self.pytest_config.getoption("quiet", 0) > 1))
+        capture = self.pytest_config.pluginmanager.getplugin("capturemanager")
+        return Progress(
+            quiet=self.pytest_config.get_verbosity() < -1,
+            uncaptured=capture.global_and_fixture_disabled if capture is not None else nullcontext,
+        )
 
     @cached_property
     def session(self) -> PerfSession:
@@ -157,10 +162,7 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how each perf test ended, from whichever process it comes."""
-        self.note(report)
-
-    def note(self, report: pytest.TestReport) -> None:
-        """Note how one test ended."""
+        self.progress.done()
         outcome = getattr(report, "vllm_perf", None)
         if outcome is not None:
             self.outcomes[report.nodeid] = outcome

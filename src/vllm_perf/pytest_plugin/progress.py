@@ -6,19 +6,34 @@ A terminal gets one line that changes in place; a pipe gets a line every few sec
 
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
 EVERY_S = 10.0
+CLEAR = "\r\x1b[2K"
 
 
 class Progress:
-    """Write to the real stderr: pytest captures everything else while a test runs."""
+    """Write to the real stderr, also while a test runs and pytest captures everything that is written.
 
-    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
-        """Choose the stream; ``quiet`` says nothing at all (another process reports)."""
+    ``uncaptured`` is a context in which that stream leads outside (pytest puts a file in its place, below
+    Python). ``quiet`` says nothing at all.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        quiet: bool = False,
+        uncaptured: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """Choose the stream; by default the process's own stderr."""
         self.stream = stream if stream is not None else sys.__stderr__
         self.quiet = quiet or self.stream is None
-        self.live = not self.quiet and self.stream is not None and self.stream.isatty()
+        self._uncaptured = uncaptured
+        with uncaptured():
+            self.live = not self.quiet and self.stream is not None and self.stream.isatty()
         self._last: tuple[str, float] = ("", 0.0)
         self._open_line = False
 
@@ -34,20 +49,22 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Show one lasting line."""
-        if self.quiet:
-            return
-        self._end_line()
-        self._write(f"vllm-perf: {text}\n")
+        if not self.quiet:
+            self.done()
+            self._write(f"vllm-perf: {text}\n")
 
     def done(self) -> None:
-        """End the line that changes in place, before someone else writes."""
-        self._end_line()
+        """Take the line that changes in place away, before someone else writes."""
+        if self._open_line:
+            self._write(CLEAR)
+            self._open_line = False
 
     def _show(self, topic: str, text: str, *, always: bool = False) -> None:
         if self.quiet:
             return
         if self.live:
-            self._write(f"\r\x1b[2Kvllm-perf: {text}")
+            # A line of its own: pytest's, with the name of the file and its dots, is left as it is.
+            self._write(f"{CLEAR if self._open_line else chr(10)}vllm-perf: {text}")
             self._open_line = True
             return
         now = time.monotonic()
@@ -56,12 +73,8 @@ class Progress:
             self._write(f"vllm-perf: {text}\n")
             self._last = (topic, now)
 
-    def _end_line(self) -> None:
-        if self._open_line:
-            self._write("\r\x1b[2K")
-            self._open_line = False
-
     def _write(self, text: str) -> None:
         if self.stream is not None:
-            self.stream.write(text)
-            self.stream.flush()
+            with self._uncaptured():
+                self.stream.write(text)
+                self.stream.flush()

@@ -29,6 +29,16 @@ class EngineScheduling(LoadScopeScheduling):  # type: ignore[misc]
         """Hand out the scopes in the order in which they were collected."""
         self.config.option.loadscopereorder = False
         super().schedule()
+        # A worker runs its last test once it knows that nothing follows. The replacement of a crashed one
+        # would never learn it from xdist when one test alone is left for it.
+        for node in self.nodes if not self.workqueue else ():
+            if node in self.registered_collections and not node.shutting_down:
+                node.shutdown()
+
+    def _reschedule(self, node: Any) -> None:
+        """Give a worker more to do; one that replaces a crashed one has yet to tell what it collected."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid, self._engines, str(self.config.getvalue("dist")))

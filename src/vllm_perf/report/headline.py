@@ -56,7 +56,9 @@ def _undecided(comparison: RunComparison | None, budgets: Sequence[BudgetVerdict
     if open_ones:
         pairs = max((one.comparison.missing_pairs or 0 for one in open_ones), default=0)
         more = f"; {_count(pairs, 'more pair')} of boots would decide" if pairs else ""
-        told.append(f"{_count(len(open_ones), 'comparison')} undecided{more}")
+        single = all(one.comparison.pairs == 1 for one in open_ones)
+        how = " (`vllm-perf gate` measures both sides again and again)" if single else ""
+        told.append(f"{_count(len(open_ones), 'comparison')} undecided{more}{how}")
     return "; ".join(told[:3])
 
 

@@ -59,6 +59,9 @@ def _gating(rows: Sequence[ComparisonRow]) -> Iterable[str]:
         return
     shown = rows[:MOST_ROWS]
     yield comparison_table(shown)
+    note = words.by_prompt_note(row.comparison for row in shown)
+    if note:
+        yield f"<sub>{note}</sub>"
     if len(rows) > len(shown):
         yield f"and {len(rows) - len(shown)} more gating metrics, none worse than these (folded below)."
 

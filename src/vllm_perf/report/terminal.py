@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vllm_perf.report import words
 from vllm_perf.report.model import ComparisonRow, Headline, Report
 from vllm_perf.report.tables import Layout, comparison_table, ladder_table
 from vllm_perf.verdict.types import Change, Status
@@ -59,6 +60,8 @@ def _parts(report: Report, layout: Layout, *, others: bool) -> Iterable[Renderab
     yield from _list("Budgets not met, or without a verdict", _open_budgets(report))
     if report.gating:
         yield comparison_table("Against the baseline", report.gating, layout)
+        note = words.by_prompt_note(row.comparison for row in report.gating)
+        yield Text(f"{note}\n" if note else "", style="dim")
     if others and report.others:
         yield comparison_table("Shown, not judged", report.others, layout)
     shown = (*report.gating, *(report.others if others else ()))

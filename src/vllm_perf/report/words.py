@@ -2,11 +2,17 @@
 """Numbers as a person reads them; every renderer uses these, so that they never disagree."""
 
 import math
+from collections.abc import Iterable
 
 from vllm_perf.report.gain import Gain
+from vllm_perf.verdict.evidence import BY_PROMPT
 from vllm_perf.verdict.types import Comparison
 
 NOTHING = "–"
+BY_PROMPT_NOTE = (
+    "Changes of medians are taken prompt by prompt where both sides answered the same prompts, "
+    "so they need not be the ratio of the two values shown."
+)
 
 
 def number(value: float | None) -> str:
@@ -41,6 +47,11 @@ def floor(one: Comparison) -> str:
     if one.floor is not None:
         return percent(one.floor)
     return "not learnt" if one.allowed_by else NOTHING
+
+
+def by_prompt_note(rows: Iterable[Comparison]) -> str:
+    """Return the note that explains changes taken prompt by prompt, where there are any."""
+    return BY_PROMPT_NOTE if any(one.how == BY_PROMPT for one in rows) else ""
 
 
 def verdict(one: Comparison) -> str:

@@ -20,6 +20,7 @@ class ArrivalSpec(SpecModel):
     linearly from ``rate_per_s`` to ``end_rate_per_s``. ``ramp_s`` spreads the starts of a closed loop.
     ``rate_share`` asks for that share of the request throughput measured under workload ``capacity_from``
     on the same engine, instead of an absolute rate.
+    ``max_rate_per_s`` keeps the starts of a closed loop at least that far apart (a channel's rate limit).
     """
 
     kind: ArrivalKind = "closed"
@@ -30,6 +31,7 @@ class ArrivalSpec(SpecModel):
     capacity_from: str = "chat"
     burstiness: float = Field(default=1.0, gt=0)
     ramp_s: float = Field(default=0.0, ge=0)
+    max_rate_per_s: float | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
     def _open_loop_needs_a_rate(self) -> "ArrivalSpec":

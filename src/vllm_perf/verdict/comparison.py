@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vllm_perf.metrics.table import BY_NAME, METRICS
 from vllm_perf.verdict.decision import decide
-from vllm_perf.verdict.evidence import Evidence, evidence, pair_ratio, usable
+from vllm_perf.verdict.evidence import Evidence, evidence, pair_ratio, too_few, usable
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.side import Side
 from vllm_perf.verdict.types import Change, Comparison
@@ -71,11 +71,17 @@ def _compare(
     told = "; ".join(difference.sentence for difference in other_work)
     note = f"; expected, since the configurations differ: {told}" if told else ""
     return tuple(
-        replace(judged[name], reason=judged[name].reason + note)
+        _weighed(replace(judged[name], reason=judged[name].reason + note), base, head)
         if name in judged
         else _undecided(name, base, head, str(found[name]))
         for name in names
     )
+
+
+def _weighed(one: Comparison, base: Sequence[Side], head: Sequence[Side]) -> Comparison:
+    """Return a comparison that cannot turn red where its percentile comes from too few requests."""
+    few = too_few(one.metric, base, head)
+    return one if few is None else replace(one, gating=False, reason=f"{one.reason}; {few}")
 
 
 def _require_pairs(base: Sequence[Side], head: Sequence[Side]) -> None:

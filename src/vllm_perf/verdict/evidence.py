@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vllm_perf.metrics.percentiles import needed_requests, percentile_of_name
 from vllm_perf.metrics.table import BY_NAME
 from vllm_perf.verdict import statistics as stats
 from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA
@@ -90,6 +91,21 @@ def within_pair(metric: str, base: Side, head: Side) -> float:
         if found is not None:
             return found
     return math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0))
+
+
+def too_few(metric: str, base: Sequence[Side], head: Sequence[Side]) -> str | None:
+    """Return why a percentile cannot turn red: fewer requests a side than it needs to mean anything.
+
+    The P95 of ten requests is their slowest one; a single hiccup would be a regression.
+    """
+    quantile = percentile_of_name(metric)
+    if quantile is None:
+        return None
+    needed = needed_requests(quantile)
+    sent = min(sum(side.work.sent for side in sides) for sides in (base, head))
+    if sent >= needed:
+        return None
+    return f"shown, not judged: {metric} needs {needed} requests a side, {sent} were sent"
 
 
 def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Policy) -> Evidence | str:

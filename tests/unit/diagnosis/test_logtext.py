@@ -6,6 +6,7 @@ import json
 import pytest
 
 from vllm_perf.diagnosis.envelope import read_object
+from vllm_perf.diagnosis.errortext import by_process, error_lines, squeezed
 from vllm_perf.diagnosis.logtext import read_lines
 
 LINES: dict[str, tuple[str, tuple[str, str | None, str, str]]] = {
@@ -84,3 +85,10 @@ def test_rewritten_progress_bars_and_farewells_of_native_libraries_are_left_out(
 def test_missing_values_of_an_error_body_are_empty_whatever_their_spelling() -> None:
     envelope = read_object({"error": {"message": "m", "param": "None", "code": None, "type": 7}})
     assert (envelope.param, envelope.code, envelope.type) == ("", "", "7")
+
+
+def test_hours_of_complaints_are_not_read_to_the_end() -> None:
+    log = "ValueError: the cause\n" + "(EngineCore pid=9) ERROR 11-30 06:46:41 [core.py:1] again\n" * 5000
+    texts = by_process(error_lines(read_lines(log)))
+    assert [len(text.numbers) for text in texts] == [1, 4000]
+    assert len(squeezed(texts[1]).numbers) == 400

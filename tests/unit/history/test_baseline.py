@@ -12,7 +12,7 @@ from vllm_perf.history.anchors import drop_anchor, set_anchor
 from vllm_perf.history.baseline import BaselineSet, Missing, find_baselines
 from vllm_perf.history.git import describe_suite
 from vllm_perf.history.record import RunRecord, SeriesKey, SeriesStatus
-from vllm_perf.history.reference import search_for
+from vllm_perf.history.reference import load_named, search_for
 from vllm_perf.history.store import Store, StoreError
 from vllm_perf.spec.history import HistorySpec, IdentitySpec
 
@@ -351,3 +351,35 @@ def test_what_another_machine_measured_has_not_vanished_here(tmp_path: Path) -> 
     other = record(series(engine="small"), run_id="l4", env=l4)
     store = stored(tmp_path, other, record(run_id="base", created=at(1)))
     assert not search(store, record(run_id="head")).vanished
+
+
+def test_what_differs_is_said_even_where_the_past_does_not_fit_either(repository: Path) -> None:
+    commit(repository, "1")
+    l4 = environment(hardware=replace(H200, gpu_names=("NVIDIA L4",)))
+    store = stored(repository, record(run_id="loose", env=l4))
+    head = replace(record(run_id="head"), suite=describe_suite(repository))
+    assert search(store, head).missing[KEY].missing is Missing.OTHER_HARDWARE
+
+
+def test_a_baseline_of_a_run_that_was_cut_short_is_said_to_be(tmp_path: Path) -> None:
+    found = search(stored(tmp_path, record(run_id="base", complete=False)), record(run_id="head")).found[KEY]
+    assert "measured by a run that was cut short" in found.notes
+
+
+def test_an_anchor_file_of_another_shape_is_an_error(tmp_path: Path) -> None:
+    store = stored(tmp_path, record())
+    (store.directory / "anchors.toml").write_text("[anchors]\nrelease = 3\n")
+    with pytest.raises(StoreError, match="expected a table"):
+        search(store, record(run_id="head"), ref="release")
+
+
+def test_an_anchor_cannot_point_at_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such run"):
+        set_anchor(tmp_path, "release", "none.json")
+
+
+def test_a_commit_that_was_never_measured_has_no_record(repository: Path) -> None:
+    commit(repository, "1")
+    git(repository, "tag", "v1")
+    with pytest.raises(StoreError, match="nothing was measured at v1"):
+        load_named(stored(repository, record()), "v1", repository)

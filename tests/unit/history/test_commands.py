@@ -11,6 +11,7 @@ import pytest
 from tests.unit.history.builders import H200, at, environment, record, series
 from tests.unit.history.synthetic import Truth, made_up
 from vllm_perf.cli import main
+from vllm_perf.history.environment import Hardware
 from vllm_perf.history.git import Suite
 from vllm_perf.history.record import SeriesStatus
 from vllm_perf.history.store import Store
@@ -60,7 +61,7 @@ def test_compare_as_json_is_strict_and_whole(history: Path, capsys: pytest.Captu
     found: dict[str, Any] = json.loads(out)
     assert (code, found["verdict"]) == (1, "regressed")
     worse = [one for one in found["series"] if one["change"] == "regressed" and one["gating"]]
-    assert {one["metric"] for one in worse} == {"ttft_p50", "ttft_p95"}
+    assert {one["metric"] for one in worse} == {"ttft_p50"}
     assert worse[0]["moved"] == ["prefill"]
 
 
@@ -215,3 +216,25 @@ def test_a_number_that_is_none_is_refused(
         main(["history", "list", f"--last={number}"])
     assert stopped.value.code == 2
     assert "not a whole number above 0" in capsys.readouterr().err
+
+
+def test_trend_tells_the_commits_and_the_distance_from_an_anchor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cpu = environment(hardware=Hardware(cpu_model="EPYC", cpu_count=2))
+    for number in range(20):
+        value = (200.0 if number < 10 else 240.0) + number % 3
+        one = record(
+            series(value=value),
+            run_id=f"run{number:02d}",
+            created=at(number),
+            commit=f"{number:040x}"[::-1],
+            env=cpu,
+        )
+        Store(tmp_path).save(one)
+    assert "EPYC (2 cores)" in action(capsys, tmp_path, "list")[1]
+    action(capsys, tmp_path, "anchor", "release", "run00")
+    _, out, _ = action(capsys, tmp_path, "trend")
+    assert "commits 900000000..a00000000" in out
+    assert "from anchor release: +" in out
+    assert "further than allowed and than noise" in out

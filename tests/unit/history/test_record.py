@@ -125,3 +125,20 @@ def test_nan_cannot_be_packed() -> None:
         pack_floats((math.nan,))
     with pytest.raises(PackError, match="NaN"):
         number_to_json(math.nan)
+
+
+def test_a_series_without_its_cell_is_refused() -> None:
+    with pytest.raises(ValueError, match="belongs to no cell"):
+        RunRecord(run_id="r", created="2026-08-30", series=(series(),))
+
+
+def test_packs_that_are_no_table_are_refused() -> None:
+    document = to_document(full_record())
+    document[BLOCK]["packs"] = []
+    with pytest.raises(RecordError, match="packs: not a table"):
+        from_document(document)
+
+
+def test_a_record_of_nothing_is_a_document() -> None:
+    nothing = RunRecord(run_id="r", created="2026-08-30")
+    assert from_json(to_json(nothing)) == nothing

@@ -203,3 +203,39 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     contents = Store(tmp_path).contents()
     assert len(contents.runs) == 1
     assert not contents.warnings
+
+
+def test_a_time_of_creation_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no ISO 8601 time"):
+        Store(tmp_path).save(record(created="yesterday"))
+
+
+def test_loading_what_is_not_there_or_no_record_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"none\.json: cannot be read: No such file"):
+        Store(tmp_path).load("none.json")
+    (tmp_path / "text.json").write_text("text")
+    with pytest.raises(StoreError, match=r"text\.json: not JSON"):
+        Store(tmp_path).load("text.json")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(StoreError, match=r"bytes\.json: 'utf-8' codec"):
+        Store(tmp_path).load("bytes.json")
+
+
+def test_a_corrupt_file_stays_known_through_checkouts_and_clean_ups(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    paths = [store.save(record(run_id=f"r{number}", created=at(number))) for number in range(8)]
+    broken = tmp_path / "2026_broken.json"
+    broken.write_text("{")
+    before = store.contents().warnings
+    os.utime(broken, ns=(1, 1))
+    assert store.contents().warnings == before
+    store.remove(path.name for path in paths[1:])
+    store.save(record(run_id="new", created=at(50)))
+    assert store.contents().warnings == before
+    assert store.contents().warnings == before
+
+
+def test_a_run_that_cannot_be_deleted_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder.json").mkdir()
+    (failure,) = Store(tmp_path).remove(["folder.json"])
+    assert failure.startswith(f"{tmp_path / 'folder.json'}: cannot be deleted")

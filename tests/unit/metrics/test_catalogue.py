@@ -50,6 +50,11 @@ def test_failed_requests_push_percentiles_to_infinity() -> None:
     assert (measured.sent, measured.ok, measured.failed) == (3, 1, 2)
 
 
+def test_a_repetition_in_which_everything_failed_does_not_hide_the_others() -> None:
+    measured = measure_all([run_of(*[with_ttft(100)] * 3), run_of(failed())], WORKLOAD)["ttft_p50"]
+    assert (measured.value, measured.failed) == (100.0, 1)
+
+
 def test_mean_is_over_requests_that_succeeded() -> None:
     run = run_of(with_ttft(100), with_ttft(200), failed())
     assert measure_all([run], WORKLOAD)["ttft_mean"].value == 150.0

@@ -11,7 +11,7 @@ from tests.unit.report.samples import ORDER, base_run, compared, slower_run, ver
 from vllm_perf.history.record import RunRecord, SeriesStatus
 from vllm_perf.report.build import build_report
 from vllm_perf.report.model import Headline, LadderRow, Report
-from vllm_perf.verdict.types import Status
+from vllm_perf.verdict.types import Change, Status
 
 
 def rows(report: Report) -> dict[str, LadderRow]:
@@ -75,7 +75,7 @@ def test_an_undecided_comparison_says_how_many_pairs_would_decide() -> None:
     head = made_up("head", Truth(seed=2))
     report = build_report(head, compared(head, base_run()))
     assert report.headline is Headline.UNKNOWN
-    assert "of boots would decide" in report.sentence
+    assert "of boots would decide (`vllm-perf gate`" in report.sentence
 
 
 def test_rungs_come_in_the_ladders_order_with_their_flags() -> None:
@@ -171,3 +171,12 @@ def test_the_facts_say_where_it_was_measured() -> None:
     assert facts["hardware"] == "NVIDIA H200"
     assert facts["vLLM"] == "0.33.0"
     assert facts["command"] == "pytest tests/perf --benchmark-compare"
+
+
+def test_a_faster_run_is_improved_when_nothing_else_is_open() -> None:
+    head = record(series(value=100.0), run_id="head")
+    whole = compared(head, record(run_id="base"))
+    better = replace(whole.compared[0].comparison, change=Change.IMPROVED, gating=True)
+    one = replace(whole, compared=(replace(whole.compared[0], comparison=better),))
+    report = build_report(head, one)
+    assert (report.headline, report.sentence) == (Headline.IMPROVED, "1 series compared")

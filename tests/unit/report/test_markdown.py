@@ -78,3 +78,11 @@ def test_an_undecided_row_says_why() -> None:
     head = made_up("head", Truth(seed=2))
     text = markdown(build_report(head, compared(head, base_run())))
     assert "🟡 inconclusive" in text
+
+
+def test_many_gating_metrics_are_cut_and_folded() -> None:
+    whole = report()
+    many = replace(whole, comparisons=whole.comparisons * 3)
+    text = markdown(many)
+    assert "more gating metrics, none worse than these" in text
+    assert "<summary>All gating metrics</summary>" in text

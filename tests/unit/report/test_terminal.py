@@ -7,7 +7,9 @@ from functools import cache
 
 import pytest
 
+from tests.unit.history.builders import record, series
 from tests.unit.report.samples import ORDER, base_run, compared, slower_run, verdict
+from vllm_perf.history.record import SeriesStatus
 from vllm_perf.report.build import build_report
 from vllm_perf.report.model import Report
 from vllm_perf.report.terminal import print_report, render
@@ -77,3 +79,10 @@ def test_an_encoding_without_the_signs_is_no_error() -> None:
 def test_a_report_without_anything_is_one_line() -> None:
     empty = Report(headline=report().headline, sentence="nothing")
     assert render(empty, terminal=False) == "REGRESSED: nothing\n"
+
+
+def test_numbers_that_mean_nothing_are_no_verdict_in_the_ladder() -> None:
+    bad = record(series(status=SeriesStatus.INVALID, reasons=("the GPU throttled",)))
+    text = render(build_report(bad), terminal=False)
+    assert "no verdict" in text
+    assert "initial under chat: the GPU throttled" in text

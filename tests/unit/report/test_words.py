@@ -47,6 +47,11 @@ def test_a_floor_that_is_not_learnt_is_said_so() -> None:
     assert words.floor(comparison(floor=None, allowed_by="")) == "–"
 
 
+def test_changes_taken_prompt_by_prompt_are_explained() -> None:
+    assert words.by_prompt_note([comparison(), comparison(how="prompt by prompt")]) == words.BY_PROMPT_NOTE
+    assert words.by_prompt_note([comparison(how="value by value")]) == ""
+
+
 def test_what_has_no_interval_was_not_judged() -> None:
     assert words.verdict(comparison(low=None)) == "not judged"
 

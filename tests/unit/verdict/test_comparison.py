@@ -10,7 +10,7 @@ from tests.unit.verdict.making import THROTTLED, WORK, boots, prompts, side
 from vllm_perf.verdict.comparison import aa_log_ratios, compare_metric, compare_sides, overall
 from vllm_perf.verdict.noise import NoiseFloor
 from vllm_perf.verdict.policy import Policy
-from vllm_perf.verdict.side import Side
+from vllm_perf.verdict.side import Side, Work
 from vllm_perf.verdict.types import Change, Comparison
 from vllm_perf.verdict.work import WorkKind
 
@@ -275,3 +275,18 @@ def test_the_reason_reads_as_one_sentence_with_all_numbers() -> None:
         "ttft_p50 120.3 -> 132.4 ms: +10.1 % (95 % interval +9.9 % to +10.3 %), allowed 3.0 % (asked),"
         " noise floor not learnt yet, 3 pairs compared value by value: worse, and by more than allowed"
     )
+
+
+def test_a_p95_of_ten_requests_is_shown_and_never_turns_red() -> None:
+    base = Side(values={"ttft_p95": 30.0}, work=Work(sent=10, failed=0))
+    head = Side(values={"ttft_p95": 168.0}, work=Work(sent=10, failed=0))
+    one = compare_metric("ttft_p95", [base], [head], Policy())
+    assert (one.change, one.gating) == (Change.REGRESSED, False)
+    assert "needs 90 requests a side, 10 were sent" in one.reason
+
+
+def test_a_p95_of_ninety_requests_turns_red() -> None:
+    base = Side(values={"ttft_p95": 30.0}, work=Work(sent=90, failed=0))
+    head = Side(values={"ttft_p95": 168.0}, work=Work(sent=90, failed=0))
+    one = compare_metric("ttft_p95", [base], [head], Policy())
+    assert (one.change, one.gating) == (Change.REGRESSED, True)

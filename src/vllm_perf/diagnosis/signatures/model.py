@@ -12,7 +12,7 @@ SIGNATURES = (
         category=Category.MODEL_DOWNLOAD_AUTH,
         pattern=r"(?:You are trying to access a gated repo|is a gated repository|Cannot access gated"
         r" repo for url|GatedRepoError"
-        r"|Access to model \S+ is restricted)",
+        r"|Access to model \S{1,200} is restricted)",
         cause="the model is gated and this machine's Hugging Face token may not download it (not the "
         "server's API key)",
         remedy="accept the model's terms on its page, then set HF_TOKEN where the server is started",
@@ -30,7 +30,7 @@ SIGNATURES = (
     Signature(
         name="not a folder and not on the hub",
         category=Category.MODEL_NOT_AVAILABLE,
-        pattern=r"(?P<model>\S+) is not a local folder (?:and is not a valid model identifier|or a"
+        pattern=r"(?P<model>\S{1,200}) is not a local folder (?:and is not a valid model identifier|or a"
         r" valid repository name)",
         cause="'{model}' is neither an existing folder nor a model on the hub",
         remedy=_TYPO + "; a private model needs HF_TOKEN",
@@ -49,7 +49,7 @@ SIGNATURES = (
         category=Category.MODEL_NOT_AVAILABLE,
         pattern=r"(?:Cannot find an appropriate cached snapshot folder[\s\S]{0,120}outgoing traffic"
         r" has been disabled"
-        r"|Cannot reach \S+: offline mode is enabled|OfflineModeIsEnabled)",
+        r"|Cannot reach \S{1,200}: offline mode is enabled|OfflineModeIsEnabled)",
         cause="the model is not in this machine's cache, and downloads are switched off (HF_HUB_OFFLINE)",
         remedy="download it first, give a local folder as --model, or unset HF_HUB_OFFLINE",
         versions="0.32 on the CPU",
@@ -66,7 +66,7 @@ SIGNATURES = (
     Signature(
         name="folder without its files",
         category=Category.MODEL_NOT_AVAILABLE,
-        pattern=r"(?:(?P<model>\S+) does not appear to have a file named (?P<file>\S+?)\.(?:\s|$)"
+        pattern=r"(?:(?P<model>\S{1,200}) does not appear to have a file named (?P<file>\S+?)\.(?:\s|$)"
         r"|Cannot find any model weights with (?P<folder>\S+)"
         r"|(?:SafetensorError|Error while deserializing header): ?(?P<damage>[^\n]{3,80}))",
         cause="the model's folder lacks its files, or they are damaged",
@@ -78,7 +78,7 @@ SIGNATURES = (
         category=Category.MODEL_UNSUPPORTED,
         pattern=r"(?:Model architectures? \[?'?(?P<architecture>[\w', ]+?)'?\]? (?:are|is) not"
         r" supported for now"
-        r"|(?P<name>\w+) has no vLLM implementation"
+        r"|(?P<name>\w{1,100}) has no vLLM implementation"
         r"|model type `(?P<type>[\w-]+)` but Transformers does not recognize this architecture)",
         cause="this vLLM does not support the model's architecture",
         remedy="upgrade vLLM and transformers, or serve another model",
