@@ -50,10 +50,10 @@ SCENARIOS: dict[str, Scenario] = {
         remedy="drop --quantization",
     ),
     "unknown method": Scenario(
-        flags={"quantization": "awq_Marlin"},
+        flags={"quantization": "awqq"},
         category=Category.QUANT_UNKNOWN,
-        evidence="Unknown quantization method: awq_Marlin",
-        remedy="awq_marlin",
+        evidence="Unknown quantization method: awqq",
+        remedy="use awq",
     ),
     "unknown flag": Scenario(
         flags={"attention-backnd": "CPU_ATTN"},

@@ -20,6 +20,7 @@ from vllm_perf.engine.http import ask
 from vllm_perf.engine.process import EngineProcess
 from vllm_perf.engine.tree import alive, port_owners
 from vllm_perf.load.plan import Target
+from vllm_perf.load.remedies import remedy_for
 from vllm_perf.load.sample import RequestSample
 from vllm_perf.load.single import send_one
 from vllm_perf.spec.category import Category
@@ -115,7 +116,7 @@ def test_engine_that_hangs_and_is_then_killed_is_told_apart(booter: Booter, chan
     sample, took_s = _break_in_midstream(engine, _core(engine).kill)
     assert sample.outcome in (Category.IN_BAND_ERROR, Category.ENGINE_DIED, Category.TRUNCATED_STREAM)
     assert sample.detail
-    assert sample.remedy
+    assert remedy_for(sample.outcome, sample.remedy)
     assert took_s < FAILS_WITHIN_S
 
     _until(lambda: process.look() is not None, 30)

@@ -183,6 +183,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
 
     def _words(self, args: tuple[str, ...], paths: tuple[str, ...], golden: bool) -> tuple[Path, list[str]]:

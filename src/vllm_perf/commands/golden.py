@@ -4,12 +4,16 @@
 import argparse
 import gc
 import json
+import os
 import signal
+import threading
 import types
+from contextlib import suppress
 from dataclasses import MISSING, fields
 
 from vllm_perf.golden import GoldenServer, Noise, Profile, ServerOptions
 from vllm_perf.golden.profile import ProfileError, override
+from vllm_perf.load.golden_process import WITH_STDIN
 from vllm_perf.spec.base import SpecError
 
 GC_THRESHOLD = 200_000
@@ -42,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    if os.environ.get(WITH_STDIN):
+        threading.Thread(target=_end_with_stdin, args=(server,), name="stdin", daemon=True).start()
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
@@ -49,6 +55,14 @@ def run(args: argparse.Namespace) -> int:
     print(json.dumps(ready), flush=True)
     server.serve_forever()
     return 0
+
+
+def _end_with_stdin(server: GoldenServer) -> None:
+    """Stop once whoever started this closes its end of the pipe: also when it was killed."""
+    with suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    server.stop()
 
 
 def _of(given: dict[str, str], kind: type) -> dict[str, str]:

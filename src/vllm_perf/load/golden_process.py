@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from vllm_perf.load.fetch import fetch
 from vllm_perf.load.plan import Target
 
 STOP_DEADLINE_S = 5.0
+# Read by ``vllm-perf golden``: serve only as long as stdin is open.
+WITH_STDIN = "VLLM_PERF_GOLDEN_WITH_STDIN"
 
 
 class GoldenFailed(OSError):
@@ -28,11 +31,20 @@ def golden_process(**options: Any) -> Iterator[Target]:
     """
     flags = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
     command = [sys.executable, "-m", "vllm_perf.cli", "golden", "--port", "0", *flags]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, WITH_STDIN: "1"},
+        stdin=subprocess.PIPE,  # closed by the system when we are killed, which ends the server as well
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         yield _target(process)
     finally:
         process.terminate()
+        if process.stdin is not None:
+            process.stdin.close()
         try:
             process.wait(STOP_DEADLINE_S)
         except subprocess.TimeoutExpired:

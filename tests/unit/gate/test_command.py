@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.gate.golden_gate import GoldenBoots
+from tests.unit.gate.golden_gate import SLOWER, GoldenBoots
 from vllm_perf import cli
 from vllm_perf.commands import gate as command
 from vllm_perf.diagnosis.types import Diagnosis
@@ -35,7 +35,8 @@ WORKLOADS = """
 prompt = { kind = "unique", unique_tokens = 64 }
 arrival = { kind = "closed", concurrency = 8 }
 output_tokens = 4
-requests = 24
+requests = 16
+request_timeout_s = 20
 warmup_requests = 0
 """
 
@@ -94,7 +95,7 @@ SHORT = ("--min-pairs", "2", "--max-pairs", "3", "--allowed", "0.05")
 def test_a_slower_head_exits_1_with_json_and_a_summary(
     gate: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    boots = Boots(base=20.0, head=40.0)
+    boots = Boots(**SLOWER)
     assert gate(boots, *SIDES, *SHORT, "--json", "--markdown", "summary.md") == 1
     data = json.loads(capsys.readouterr().out)
     assert (data["verdict"], data["exit_code"]) == ("regressed", 1)
@@ -104,7 +105,7 @@ def test_a_slower_head_exits_1_with_json_and_a_summary(
 
 
 def test_the_noise_that_base_showed_is_kept_for_the_next_gate(gate: Run, tmp_path: Path) -> None:
-    gate(Boots(base=20.0, head=40.0), *SIDES, *SHORT)
+    gate(Boots(**SLOWER), *SIDES, *SHORT)
     (kept,) = (tmp_path / ".vllm-perf/history").glob("noise-floors*")
     assert '"ttft_p50"' in kept.read_text()
 
