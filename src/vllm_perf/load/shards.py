@@ -121,7 +121,9 @@ def worker_main(requests: BinaryIO, answers: BinaryIO) -> None:
 
 def _part(plan: LoadPlan, places: list[int], number: int, count: int) -> Shard:
     concurrency = len(range(number, plan.arrival.concurrency, count)) or 1
-    arrival = plan.arrival.model_copy(update={"concurrency": concurrency})
+    most = plan.arrival.max_rate_per_s
+    share = {"concurrency": concurrency, "max_rate_per_s": most / count if most else None}
+    arrival = plan.arrival.model_copy(update=share)
     requests: tuple[PlannedRequest, ...] = tuple(plan.requests[place] for place in places)
     return Shard(plan=replace(plan, requests=requests, arrival=arrival), places=tuple(places))
 

@@ -57,10 +57,12 @@ class ClosedSupply:
         self._ready: deque[tuple[PlannedRequest, int]] = deque(
             (one, start_ns) for one in self._followers.free
         )
+        # Both in order of time, so that neither needs a heap: first starts, and slots set free since.
         offsets = closed_offsets(arrival.concurrency, arrival.ramp_s)
-        self._slots = [start_ns + offset for offset in offsets]
+        self._first: deque[int] = deque(start_ns + offset for offset in offsets)
+        self._freed: deque[int] = deque()
         self._gap_ns = round(1e9 / arrival.max_rate_per_s) if arrival.max_rate_per_s else 0
-        self._earliest_ns = start_ns
+        self._not_before_ns = start_ns
         self._left = len(requests)
 
     @property
@@ -70,22 +72,29 @@ class ClosedSupply:
 
     def next_due_ns(self) -> int | None:
         """Return when a slot and a request are both there, and the last start is far enough back."""
-        if not self._slots or not self._ready:
+        slots = self._earliest()
+        if not slots or not self._ready:
             return None
-        return max(self._slots[0], self._ready[0][1], self._earliest_ns)
+        slot_ns, ready_ns = slots[0], self._ready[0][1]
+        due_ns = slot_ns if slot_ns > ready_ns else ready_ns
+        return due_ns if due_ns > self._not_before_ns else self._not_before_ns
 
     def take(self) -> PlannedRequest:
         """Return the next request; it has the slot that has been free longest."""
         if self._gap_ns:
             # From when it was due: a late client must not slow the load down any further.
-            self._earliest_ns = (self.next_due_ns() or self._earliest_ns) + self._gap_ns
-        heapq.heappop(self._slots)
+            self._not_before_ns = (self.next_due_ns() or self._not_before_ns) + self._gap_ns
+        self._earliest().popleft()
         self._left -= 1
         return self._ready.popleft()[0]
 
+    def _earliest(self) -> deque[int]:
+        first, freed = self._first, self._freed
+        return freed if freed and (not first or freed[0] < first[0]) else first
+
     def ended(self, request: PlannedRequest, now_ns: int) -> None:
         """Free the slot, and what waited for this request."""
-        heapq.heappush(self._slots, now_ns)
+        self._freed.append(now_ns)
         self._ready.extend((follower, now_ns) for follower in self._followers.of(request))
 
 

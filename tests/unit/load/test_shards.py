@@ -30,6 +30,11 @@ def test_slots_are_dealt_out_like_requests() -> None:
     assert [shard.plan.arrival.concurrency for shard in shards] == [3, 3, 2]
 
 
+def test_a_limit_on_the_rate_is_shared() -> None:
+    shards = split(plan(URL, 8, arrival=ArrivalSpec(concurrency=4, max_rate_per_s=6)), 2)
+    assert [shard.plan.arrival.max_rate_per_s for shard in shards] == [3, 3]
+
+
 @pytest.mark.parametrize(("count", "concurrency", "expected"), [(10, 2, 2), (3, 8, 3), (1, 1, 1)])
 def test_there_are_no_more_shards_than_slots_or_requests(count: int, concurrency: int, expected: int) -> None:
     assert len(split(plan(URL, count, concurrency=concurrency), 4)) == expected
