@@ -117,7 +117,7 @@ def test_a_renamed_engine_is_listed_on_both_sides_and_fails_where_asked(project:
     assert run.code == 0, run.text
     alone = [line for line in run.text.splitlines() if "new: none of the 1 stored runs has it" in line]
     assert [line for line in alone if "newest" in line and "chat" in line]
-    gone = [line for line in run.text.splitlines() if "in the baseline, not in this run" in line]
+    gone = [line for line in run.text.splitlines() if "is not in this run" in line]
     assert [line for line in gone if "last" in line and "chat" in line]
     strict = second(project, "--perf-baseline", project.record_ids()[0], "--perf-fail-on", "inconclusive")
     assert strict.code == 10, strict.text
