@@ -10,8 +10,8 @@ inconclusive  none of these; with the number of pairs after which, as things loo
 
 Two confidences, because two mistakes cost differently. An alarm when nothing changed is what makes people
 switch a gate off: it is held to ``alpha`` for all metrics together. An alarm on a true change a little
-smaller than allowed is a matter of taste; holding that to 5 % as well would hide a 5 % slowdown behind an
-allowance of 3 % (simulated: 25 % found instead of 80 %).
+smaller than allowed is a matter of taste; asking 95 % there too would hide a 5 % slowdown behind an
+allowance of 3 %.
 """
 
 import math

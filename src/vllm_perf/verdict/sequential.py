@@ -7,8 +7,8 @@ look is made at what was added since the last one. By the union bound all looks 
 the whole, whatever the noise looks like. Intervals, and "same" with them, are those of a single look.
 
 A flagged metric turns red only when the next pair, measured afresh, points the same way and the verdict
-stands with it. Where nothing changed a fresh pair points either way, so that half the flags are taken back:
-the looks may spend twice ``alpha``, and the gate's alarms stay at ``alpha``.
+stands with it. Where nothing changed a fresh pair points either way, so that about half the flags are taken
+back: the looks may spend twice ``alpha`` (``benchmarks/gate_power.py`` counts what is left).
 """
 
 from collections.abc import Sequence
