@@ -105,6 +105,7 @@ class Controller:
         capture = self.pytest_config.pluginmanager.getplugin("capturemanager")
         return Progress(
             quiet=self.pytest_config.get_verbosity() < -1,
+            plain=is_worker(self.pytest_config),
             uncaptured=capture.global_and_fixture_disabled if capture is not None else nullcontext,
         )
 
@@ -198,7 +199,8 @@ class Controller:
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         self._forget_resumed()
         if self.outcomes:
-            self.ending = finish(self, interrupted=interrupted)
+            cut_short = interrupted or bool(session.shouldfail) or bool(session.shouldstop)
+            self.ending = finish(self, interrupted=cut_short)
             if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
                 kinds = [outcome["kind"] for outcome in self.outcomes.values()]
                 session.exitstatus = exit_code(kinds, self.other_failures, otherwise=int(exitstatus))
