@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown while it goes on: in place on a terminal, line by line elsewhere, and past pytest's capture."""
+"""What is shown while it goes on: in place on a terminal, line by line elsewhere, past pytest's capture."""
 
 import io
 
@@ -38,9 +38,8 @@ def test_a_terminal_gets_one_line_that_changes_in_place_below_pytests_own() -> N
     progress.done()
     progress.done()
     clear = "\r\x1b[2K"
-    assert stream.getvalue() == (
-        f"\nvllm-perf: last under chat: 1 of 8 requests{clear}vllm-perf: last under chat: 2 of 8 requests{clear}"
-    )
+    first, second = (f"vllm-perf: last under chat: {done} of 8 requests" for done in (1, 2))
+    assert stream.getvalue() == f"\n{first}{clear}{second}{clear}"
 
 
 def test_a_worker_never_changes_a_line_that_others_write_to() -> None:
