@@ -7,12 +7,14 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.plugin.projects import Project, rows
+from tests.plugin.projects import Finished, Project, rows
 
 STATE = "VLLM_PERF_STATE_DIR"
 # An engine that answers /health and never completes a token: as a boot that hangs.
@@ -30,6 +32,7 @@ arrival = { kind = "closed", concurrency = 1 }
 output_tokens = 2
 requests = 2000
 """
+TAKEN = "taken over, not measured again: last under boot, last under short"
 DEADLINE_S = 300.0
 
 
@@ -80,29 +83,17 @@ def end(process: "subprocess.Popen[str]", number: signal.Signals) -> str:
     return text
 
 
-def assert_nothing_left(project: Project, port: int) -> None:
-    """Check that no process and no bound port is left."""
-    assert of_project(project) == []
-    assert list(Path(project.env[STATE], "live").glob("*.json")) == []
+def left(project: Project, port: int) -> list[str]:
+    """Return what is left of a session: processes, notes of engines, a bound port."""
+    found = [str(process) for process in of_project(project)]
+    found += [path.name for path in Path(project.env[STATE], "live").glob("*.json")]
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections linger, that is all
-        probe.bind(("127.0.0.1", port))
-
-
-def wait_for_load(project: Project) -> int:
-    """Wait until the short cell is measured and the endless load runs; return the engine's port."""
-    until(lambda: "last--short" in cells(project), "the first cell")
-    claim = "last--endless.claim"
-    until(lambda: any((folder / claim).exists() for folder in project.sessions()), claim)
-    return live_port(project)
-
-
-@pytest.fixture
-def endless(project: Project) -> Project:
-    """Return a project whose second workload takes minutes."""
-    project.write("fixtures/workloads.toml", TWO_WORKLOADS)
-    project.write("fixtures/budgets/cpu.toml", 'platform = "cpu"\n[[budgets]]\nmetric = "x"\nmax = 1\n')
-    return project
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            found.append(f"port {port}")
+    return found
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
@@ -112,78 +103,124 @@ def test_a_hanging_boot_that_is_interrupted_leaves_nothing(project: Project, num
     port = live_port(project)
     text = end(process, number)
     assert process.returncode == 2, text
-    assert_nothing_left(project, port)
+    assert left(project, port) == []
     assert project.sessions() == []
 
 
-def test_an_interrupted_load_leaves_nothing_and_is_resumed(endless: Project) -> None:
-    process = start(endless, "--benchmark-compare")
-    port = wait_for_load(endless)
-    text = end(process, signal.SIGINT)
-    assert process.returncode == 2, text
-    assert_nothing_left(endless, port)
-    assert cells(endless) == ["last--boot", "last--short"]
-    assert "2 measured cells are kept: --perf-resume continues" in text
-    first = endless.records()[0]
-    assert first["vllm_perf"]["complete"] is False
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """A session over two loads, the second without end: interrupted, resumed, killed, resumed again.
 
-    resumed = start(endless, "--benchmark-compare", "--perf-resume")
-    live_port(endless)
-    text = end(resumed, signal.SIGINT)
-    assert "taken over, not measured again: last under boot, last under short" in text
-    assert "last under short:" not in text  # no progress of a load: it was not sent again
-    again = endless.records()[1]
-    name = "ttft_p50[last-short]"
-    assert rows(again)[name]["stats"] == rows(first)[name]["stats"]
-    assert "baseline created" in text  # and is not compared with itself
+    In between somebody measures something else.
+    """
+
+    first: str
+    first_code: int | None
+    first_cells: list[str]
+    first_left: list[str]
+    other: Finished
+    second: str
+    left_by_kill: list[str]
+    killed: tuple[int, int]
+    third: str
+    third_left: list[str]
+    records: list[dict[str, Any]]
 
 
-def test_other_work_is_not_resumed(endless: Project) -> None:
-    process = start(endless)
-    wait_for_load(endless)
-    end(process, signal.SIGINT)
-    endless.change("fixtures/workloads.toml", "requests = 2000", "requests = 2")
-    run = endless.run("--perf-resume", "-k", "ttft_p50")
-    assert run.code == 0, run.text
-    assert "nothing to resume" in run.text
-    assert "last under short: 8 of 8 requests" in run.text
-    assert cells(endless) == ["last--boot", "last--short"]  # the other session's, for whoever resumes that
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """Live through it."""
+    project = Project(tmp_path_factory.mktemp("endless") / "project")
+    project.engines('engines = ["first", "middle", "last"]', 'engines = ["last"]')
+    project.write("fixtures/workloads.toml", TWO_WORKLOADS)
+
+    process = start(project, "--benchmark-compare")
+    until(lambda: "last--short" in cells(project), "the first cell")
+    until(lambda: list((project.root / ".vllm-perf").rglob("last--endless.claim")), "the second load")
+    port = live_port(project)
+    first = end(process, signal.SIGINT)
+    first_cells, first_left, first_code = cells(project), left(project, port), process.returncode
+
+    project.change("fixtures/workloads.toml", "requests = 2000", "requests = 2")
+    other = project.run("--perf-resume", "-k", "ttft_p50")
+    project.change("fixtures/workloads.toml", "requests = 2\n", "requests = 2000\n")
+
+    process = start(project, "--benchmark-compare", "--perf-resume")
+    port = live_port(project)
+    process.kill()
+    second, _ = process.communicate(timeout=DEADLINE_S)
+    left_by_kill = left(project, port)
+    killed = (port, process.pid)
+
+    process = start(project, "--perf-resume", "-n", "1")
+    until(lambda: live_port(project) != port, "the next engine")
+    port = live_port(project)
+    third = end(process, signal.SIGINT)
+    return Story(
+        first=first,
+        first_code=first_code,
+        first_cells=first_cells,
+        first_left=first_left,
+        other=other,
+        second=second,
+        left_by_kill=left_by_kill,
+        killed=killed,
+        third=third,
+        third_left=left(project, port),
+        records=project.records(),
+    )
+
+
+def test_an_interrupted_load_leaves_nothing_running(story: Story) -> None:
+    assert story.first_code == 2, story.first
+    assert story.first_left == []
+
+
+def test_what_was_measured_before_the_interruption_is_kept(story: Story) -> None:
+    assert story.first_cells == ["last--boot", "last--short"]
+    assert "2 measured cells are kept: --perf-resume continues" in story.first
+    assert story.records[0]["vllm_perf"]["complete"] is False
+
+
+def test_other_work_takes_nothing_over(story: Story) -> None:
+    assert story.other.code == 0, story.other.text
+    assert "nothing to resume" in story.other.text
+    assert "last under short: 8 of 8 requests" in story.other.text
+
+
+def test_the_same_work_takes_the_cells_over_and_does_not_measure_them_again(story: Story) -> None:
+    assert TAKEN in story.second
+    assert "last under short:" not in story.second  # the progress of a load
+
+
+def test_a_resumed_session_is_not_compared_with_its_own_beginning(story: Story) -> None:
+    key = "ttft_p50[last-short]"
+    resumed = [record for record in story.records if not record["vllm_perf"]["complete"]][-1]
+    assert rows(resumed)[key]["stats"] == rows(story.records[0])[key]["stats"]
+    assert "nothing was stored before" not in story.third
+
+
+def test_a_killed_session_leaves_its_engine_until_the_next_which_cleans_up_and_says_so(story: Story) -> None:
+    assert story.left_by_kill != []
+    port, pid = story.killed
+    assert f"cleaned up engine 'last' (port {port}), left behind by session {pid}" in story.third
+
+
+def test_xdists_workers_resume_as_well_and_leave_nothing(story: Story) -> None:
+    assert TAKEN in story.third
+    assert "last under short:" not in story.third
+    assert story.third_left == []
 
 
 def test_a_resumed_session_ends_as_any_other(project: Project) -> None:
-    process = project.start("tests/perf", "--perf-golden", "-k", "ttft_p50 or ttft_p95")
+    process = start(project)
     until(lambda: "last--boot" in cells(project), "the boot")
     end(process, signal.SIGINT)
-    project.forget_boots()
-    run = project.run("--perf-resume", "-k", "ttft_p50 or ttft_p95")
+    run = project.run("--perf-resume", "-k", "ttft_p50 or boot")
     assert run.code == 0, run.text
     assert "taken over, not measured again: last under boot" in run.text
     assert project.sessions() == []
     assert project.records()[-1]["vllm_perf"]["complete"] is True
-
-
-def test_workers_resume_as_well(endless: Project) -> None:
-    process = start(endless)
-    wait_for_load(endless)
-    end(process, signal.SIGINT)
-    resumed = start(endless, "--perf-resume", "-n", "1")
-    port = live_port(endless)
-    text = end(resumed, signal.SIGINT)
-    assert "taken over, not measured again: last under boot, last under short" in text
-    assert_nothing_left(endless, port)
-
-
-def test_a_killed_session_is_cleaned_up_by_the_next_which_says_so(endless: Project) -> None:
-    process = start(endless)
-    port = wait_for_load(endless)
-    process.kill()
-    process.communicate(timeout=DEADLINE_S)
-    assert of_project(endless) != []
-    endless.change("fixtures/workloads.toml", "requests = 2000", "requests = 2")
-    run = endless.run("-k", "ttft_p50 and short")
-    assert run.code == 0, run.text
-    assert f"cleaned up engine 'last' (port {port}), left behind by session {process.pid}" in run.text
-    assert_nothing_left(endless, port)
 
 
 def test_what_nobody_came_back_for_in_a_week_is_cleared_away(project: Project) -> None:

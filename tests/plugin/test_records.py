@@ -2,6 +2,7 @@
 """What is kept of a run: our own record, and the rows in everything that pytest-benchmark does."""
 
 import json
+import re
 import statistics
 from typing import Any
 
@@ -115,10 +116,8 @@ def test_a_renamed_engine_is_listed_on_both_sides_and_fails_where_asked(project:
     project.engines('engines = ["last"]', 'engines = ["newest"]')
     run = second(project)
     assert run.code == 0, run.text
-    alone = [line for line in run.text.splitlines() if "new: none of the 1 stored runs has it" in line]
-    assert [line for line in alone if "newest" in line and "chat" in line]
-    gone = [line for line in run.text.splitlines() if "is not in this run" in line]
-    assert [line for line in gone if "last" in line and "chat" in line]
+    assert re.search(r"newest under chat, .*: new: none of the 1 stored runs has it", run.text)
+    assert re.search(r"last under chat, .*: was measured for the baseline and is not in this run", run.text)
     strict = second(project, "--perf-baseline", project.record_ids()[0], "--perf-fail-on", "inconclusive")
     assert strict.code == 10, strict.text
     assert strict.metrics("failed") == {"ttft_p50"}

@@ -156,6 +156,12 @@ def test_choosing_engines_contradicts_a_server_someone_else_runs(
     assert "--perf-base-url" in usage_error(project, *server, *args, golden=False)
 
 
+def test_a_histogram_that_cannot_be_drawn_is_refused_before_anything_runs(project: Project) -> None:
+    project.write("conftest.py", "import sys\nsys.modules['pygal'] = None\n")
+    said = usage_error(project, "--benchmark-histogram")
+    assert "--benchmark-histogram needs pygal and pygaljs: pip install 'pytest-benchmark[histogram]'" in said
+
+
 def test_a_swallowed_path_is_refused(project: Project) -> None:
     for swallowed in ("tests/perf", "tests/perf/test_ttft.py", "tests/perf/test_ttft.py::test_x"):
         run = project.run("--benchmark-compare", swallowed, paths=())

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """On several of xdist's workers: the same series, rows, comparison and exit codes as alone."""
 
-import os
-
 from tests.plugin.conftest import TwoRuns
 from tests.plugin.projects import Project, rows
-from vllm_perf.engine.state import live_notes
 
 SPREAD = ("-n", "2")
+CRASH = """
+import os
+import pytest
+
+@pytest.mark.perf_metrics("ttft_p50")
+def test_crash(perf):
+    perf.check()
+    os._exit(0)
+"""
 STOCK = """
 def test_a(worker_id): pass
 def test_b(worker_id): pass
@@ -52,62 +58,52 @@ def test_the_gain_over_another_workers_engine_is_judged(two_runs: TwoRuns) -> No
     assert two_runs.spread.cases[name] == "passed"
 
 
-def test_every_other_ending_has_the_exit_code_it_has_alone(ladder: Project) -> None:
-    few = (*SPREAD, "-k", "ttft_p50 and not middle")
-    ladder.change("fixtures/budgets/cpu.toml", "max = 250", "max = 50")
-    assert ladder.run_apart(*few).code == 1
+def test_no_verdict_is_10_as_alone(ladder: Project) -> None:
     ladder.change("fixtures/workloads.toml", "output_tokens", "hit_rate_min = 0.99\noutput_tokens")
-    assert ladder.run_apart(*few).code == 10
+    run = ladder.run(*SPREAD, "-p", "no:benchmark", "-k", "ttft_p50 and not middle")
+    assert run.code == 10, run.text
+    assert run.metrics("failed") == {"ttft_p50"}
+
+
+def test_a_broken_lab_is_11_as_alone(ladder: Project) -> None:
     ladder.engines("itl-ms = 15 }", "itl-ms = 15, no-such-flag = 1 }")
-    broken = ladder.run_apart(*few)
-    assert broken.code == 11, broken.text
-    assert "engine 'last' did not boot" in broken.text
+    run = ladder.run(*SPREAD, "-p", "no:benchmark", "-k", "boot and not middle")
+    assert run.code == 11, run.text
+    assert "engine 'last' did not boot" in run.text
+    assert ladder.boots() == ["first", "last"]
 
 
-def test_a_regression_fails_the_same_test_as_alone(ladder: Project) -> None:
-    few = ("--benchmark-compare", "-k", "ttft_p50 and (first or last)")
+def test_a_regression_is_1_and_fails_the_same_test_as_alone(ladder: Project) -> None:
+    few = ("--benchmark-compare", "-k", "ttft_p50 and not middle")
     assert ladder.run(*few).code == 0
     ladder.engines("ttft-ms = 100", "ttft-ms = 150")
-    spread = ladder.run_apart(*SPREAD, *few)
-    assert spread.code == 1, spread.text
+    run = ladder.run(*SPREAD, *few)
+    assert run.code == 1, run.text
     name = "test_first_token_comes_in_time[last:chat:ttft_p50]"
-    assert spread.ended("failed") == {name}
-    assert "what moved: prefill" in spread.failures[name]
+    assert run.ended("failed") == {name}
+    assert "what moved: prefill" in run.failures[name]
     statuses = [rows(record)["ttft_p50[last-chat]"]["extra_info"]["status"] for record in ladder.records()]
     assert statuses == ["ok", "regressed"]
 
 
 def test_a_crashed_worker_is_not_green_and_leaves_no_engine(ladder: Project) -> None:
-    ladder.write(
-        "tests/perf/test_crash.py",
-        "import os, pytest\n"
-        "@pytest.mark.perf_metrics('ttft_p50')\n"
-        "def test_crash(perf):\n"
-        "    perf.check()\n"
-        "    os._exit(0)\n",
-    )
-    run = ladder.run_apart(
-        *SPREAD, "-k", "[first: and (crash or ttft_p50) or [last:chat:ttft_p50] and not crash"
-    )
+    ladder.write("tests/perf/test_crash.py", CRASH)
+    run = ladder.run(*SPREAD, "-k", "[first: and (crash or ttft_p50) or [last:chat:ttft_p50] and not crash")
     assert run.code == 1, run.text
     assert "crashed while running" in run.text
     assert "test_first_token_comes_in_time[last:chat:ttft_p50]" in run.ended("passed")
-    os.environ["VLLM_PERF_STATE_DIR"] = ladder.env["VLLM_PERF_STATE_DIR"]
-    try:
-        assert live_notes() == ()
-    finally:
-        del os.environ["VLLM_PERF_STATE_DIR"]
+    assert list((ladder.root / "state/live").iterdir()) == []
 
 
 def test_dist_each_is_refused_where_it_would_measure_twice(project: Project) -> None:
-    run = project.run_apart(*SPREAD, "--dist", "each", "-k", "ttft_p50")
+    run = project.run("-n", "1", "--dist", "each", "-k", "ttft_p50")
     assert run.code == 4, run.text
     assert "--dist each would measure everything once a worker" in run.text
     assert project.boots() == []
 
 
 def test_an_unknown_name_is_a_usage_error_on_workers_too(project: Project) -> None:
-    run = project.run_apart(*SPREAD, "--perf-engine", "lst")
+    run = project.run("-n", "1", "--perf-engine", "lst")
     assert run.code == 4, run.text
     assert "did you mean 'last'?" in run.text
     assert "INTERNALERROR" not in run.text
@@ -115,8 +111,7 @@ def test_an_unknown_name_is_a_usage_error_on_workers_too(project: Project) -> No
 
 def test_other_tests_are_scheduled_by_xdist_itself(project: Project) -> None:
     project.write("tests/other/test_other.py", STOCK)
-    for dist in ("loadgroup", "each"):
-        run = project.run(*SPREAD, "--dist", dist, "-v", paths=("tests/other",))
-        assert run.code == 0, run.text
-        assert run.counts["tests"] == (4 if dist == "each" else 2)
+    run = project.run(*SPREAD, "--dist", "each", "-v", paths=("tests/other",))
+    assert run.code == 0, run.text
+    assert run.counts["tests"] == 4
     assert not (project.root / ".vllm-perf").exists()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that cannot be meant together: said at once, before anything is measured."""
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,10 @@ def refuse_contradictions(config: pytest.Config, raw: Mapping[str, Any]) -> None
     if raw["api-key-env"] and not os.environ.get(raw["api-key-env"]):
         raise pytest.UsageError(f"--perf-api-key-env: environment variable '{raw['api-key-env']}' is not set")
     _require_comparing(config)
+    if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None:
+        raise pytest.UsageError(
+            "--benchmark-histogram needs pygal and pygaljs: pip install 'pytest-benchmark[histogram]'"
+        )
 
 
 def _require_comparing(config: pytest.Config) -> None:

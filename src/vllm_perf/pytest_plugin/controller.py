@@ -64,6 +64,7 @@ class Controller:
         self.outcomes: dict[str, dict[str, Any]] = {}
         self.other_failures = 0
         self.ending: Ending | None = None
+        self._before_sigterm: Any = None
 
     @classmethod
     def open(cls, pytest_config: pytest.Config, config: PerfConfig) -> "Controller":
@@ -104,6 +105,7 @@ class Controller:
         capture = self.pytest_config.pluginmanager.getplugin("capturemanager")
         return Progress(
             quiet=self.pytest_config.get_verbosity() < -1,
+            plain=is_worker(self.pytest_config),
             uncaptured=capture.global_and_fixture_disabled if capture is not None else nullcontext,
         )
 
@@ -115,7 +117,7 @@ class Controller:
         mark = self.fingerprint
         open_folder(self.folder, mark, session_owner(self.pytest_config))
         self._forget_resumed()
-        end_on_sigterm()
+        self._before_sigterm = end_on_sigterm()
         return open_session(self.config, self.plan, self.folder, self.progress)
 
     @property
@@ -189,12 +191,16 @@ class Controller:
             self.session.close()
         CellFolder(self.folder).leave()
         self.progress.done()
+        if self._before_sigterm is not None:
+            signal.signal(signal.SIGTERM, self._before_sigterm)
+            self._before_sigterm = None
 
     def _finish(self, session: pytest.Session, exitstatus: int) -> None:
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         self._forget_resumed()
         if self.outcomes:
-            self.ending = finish(self, interrupted=interrupted)
+            cut_short = interrupted or bool(session.shouldfail) or bool(session.shouldstop)
+            self.ending = finish(self, interrupted=cut_short)
             if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
                 kinds = [outcome["kind"] for outcome in self.outcomes.values()]
                 session.exitstatus = exit_code(kinds, self.other_failures, otherwise=int(exitstatus))
@@ -237,10 +243,14 @@ def _told(taken: Takeover | None) -> str:
     return f"resuming an interrupted session; taken over, not measured again: {cells}"
 
 
-def end_on_sigterm() -> None:
-    """Let SIGTERM (a cancelled CI job) end the session as Ctrl-C does, so that no engine is left behind."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _interrupt)
+def end_on_sigterm() -> Any:
+    """Let SIGTERM (a cancelled CI job) end the session as Ctrl-C does, so that no engine is left behind.
+
+    Return what it did before; ``None`` where it stays as it is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, _interrupt)
 
 
 def _interrupt(_number: int, _frame: object) -> None:

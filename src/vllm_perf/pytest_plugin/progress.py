@@ -18,7 +18,7 @@ class Progress:
     """Write to the real stderr, also while a test runs and pytest captures everything that is written.
 
     ``uncaptured`` is a context in which that stream leads outside (pytest puts a file in its place, below
-    Python). ``quiet`` says nothing at all.
+    Python). ``quiet`` says nothing at all, ``plain`` changes no line in place: others write there too.
     """
 
     def __init__(
@@ -26,6 +26,7 @@ class Progress:
         stream: TextIO | None = None,
         *,
         quiet: bool = False,
+        plain: bool = False,
         uncaptured: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """Choose the stream; by default the process's own stderr."""
@@ -33,7 +34,7 @@ class Progress:
         self.quiet = quiet or self.stream is None
         self._uncaptured = uncaptured
         with uncaptured():
-            self.live = not self.quiet and self.stream is not None and self.stream.isatty()
+            self.live = not plain and self.stream is not None and self.stream.isatty()
         self._last: tuple[str, float] = ("", 0.0)
         self._open_line = False
 

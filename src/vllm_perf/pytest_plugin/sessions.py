@@ -116,6 +116,8 @@ def take_over(sessions: Path, folder: Path, mark: str, owner: Owner) -> Takeover
         manifest = read_manifest(candidate)
         if manifest is None or manifest.fingerprint != mark or manifest.owner.lives:
             continue
+        if CellFolder(candidate).others():
+            continue  # a worker has not noticed yet that its controller was killed
         try:
             candidate.rename(folder)  # whoever else resumes it at the same moment finds it gone
         except OSError:
