@@ -35,7 +35,8 @@ class Decision:
     def missing_pairs(self) -> int | None:
         """Return how many more pairs would decide everything; ``None`` where nobody can say."""
         states = [state for state in self.workloads.values() if state.change is Change.INCONCLUSIVE]
-        if any(state.missing_pairs is None for state in states):
+        # Without a comparison (every pair spoiled) nobody can say how far off a verdict is.
+        if any(state.missing_pairs is None or not state.comparisons for state in states):
             return None
         return max((state.missing_pairs or 0 for state in states), default=0)
 

@@ -41,6 +41,11 @@ def test_the_pairs_still_missing_are_those_of_the_slowest_workload_to_decide() -
     assert Decision(workloads=known | {"long": state(OPEN, missing=None)}).missing_pairs is None
 
 
+def test_where_nothing_was_compared_nobody_says_how_many_pairs_are_missing() -> None:
+    gave_up = state(OPEN, missing=1, comparisons=(), reason="4 pairs were not valid")
+    assert Decision(workloads={"chat": gave_up}).missing_pairs is None
+
+
 def test_the_reason_names_workload_and_what_decided() -> None:
     assert decision(WORSE).reason == "chat: it is regressed"
     silent = state(OPEN, comparisons=(), reason="3 pairs were not valid")
