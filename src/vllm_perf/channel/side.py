@@ -107,6 +107,9 @@ def joined(parts: Sequence[Run]) -> Run:
         samples=samples,
         ended_ns=max(part.ended_ns for part in parts),
         peak_in_flight=max(part.peak_in_flight for part in parts),
+        cpu_wait_ns=sum(part.cpu_wait_ns for part in parts),
+        long_cpu_wait_ns=sum(part.long_cpu_wait_ns for part in parts),
+        worst_cpu_wait_ns=max(part.worst_cpu_wait_ns for part in parts),
         max_lag_ns=max((part.max_lag_ns for part in parts if part.max_lag_ns is not None), default=None),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
     )

@@ -6,12 +6,14 @@ import secrets
 import select
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
 from vllm_perf.load.arrivals import schedule
 from vllm_perf.load.clock import KernelClock
+from vllm_perf.load.cpu import CpuWaits, claimed_cpu
 from vllm_perf.load.failures import answer_classifier, malformed_key, way_failure
 from vllm_perf.load.head import PATHS, RequestWriter
 from vllm_perf.load.loop import Load, LoadLoop, Progress
@@ -100,13 +102,17 @@ def _run(plan: LoadPlan, setup: _Setup, on_progress: Progress | None, start_ns: 
         on_progress=on_progress,
         stop_when_refused=plan.stop_when_refused,
     )
-    loop = LoadLoop(setup.epoll, setup.pool, setup.backlog, load)
-    loop.run()
+    with closing(CpuWaits()) as waits, claimed_cpu() as scheduling:
+        loop = LoadLoop(setup.epoll, setup.pool, setup.backlog, load, waits)
+        loop.run()
     samples = [sample for _, sample in sorted(setup.backlog.samples, key=itemgetter(0))]
-    return run_of(plan, samples, _conduct(loop, setup.clock, begin_ns, wall_started_s))
+    return run_of(plan, samples, _conduct(loop, setup.clock, begin_ns, wall_started_s, (scheduling, waits)))
 
 
-def _conduct(loop: LoadLoop, clock: KernelClock, begin_ns: int, wall_started_s: float) -> Conduct:
+def _conduct(
+    loop: LoadLoop, clock: KernelClock, begin_ns: int, wall_started_s: float, cpu: tuple[str, CpuWaits]
+) -> Conduct:
+    scheduling, waits = cpu
     busy = 1 - loop.idle_ns / loop.wall_ns if loop.wall_ns else 0.0
     warnings = [clock.warning] if clock.warning else []
     if busy > SATURATED_SHARE and loop.wall_ns > SECOND_NS:
@@ -116,6 +122,10 @@ def _conduct(loop: LoadLoop, clock: KernelClock, begin_ns: int, wall_started_s: 
         wall_started_s=wall_started_s,
         peak_in_flight=loop.peak_in_flight,
         clock=clock.name,
+        scheduling=scheduling,
+        cpu_wait_ns=waits.total_ns,
+        long_cpu_wait_ns=waits.long_ns,
+        worst_cpu_wait_ns=waits.worst_ns,
         warnings=tuple(warnings),
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vllm_perf.load.answer import BodyEnd
+from vllm_perf.load.cpu import CpuWaits
 from vllm_perf.load.exchange import Exchange
 from vllm_perf.load.framing import FramingError
 from vllm_perf.load.pool import Connection, Pool
@@ -54,12 +55,15 @@ class LoadLoop:
     ``idle_ns`` is time not needed for sending and receiving; with ``wall_ns`` it tells a saturated client.
     """
 
-    def __init__(self, epoll: select.epoll, pool: Pool, backlog: Backlog, load: Load) -> None:
+    def __init__(
+        self, epoll: select.epoll, pool: Pool, backlog: Backlog, load: Load, waits: CpuWaits
+    ) -> None:
         """Bind the parts; ``open`` and ``run`` do the rest."""
         self._epoll = epoll
         self._pool = pool
         self._backlog = backlog
         self._load = load
+        self._waits = waits
         self._total = load.supply.left
         self._waiting: deque[tuple[Exchange, bytes]] = deque()
         self._deadlines: deque[tuple[int, Exchange, Connection]] = deque()
@@ -76,6 +80,7 @@ class LoadLoop:
     def run(self) -> None:
         """Send every request and wait for every end; then read what has not been read."""
         load, started_ns = self._load, time.perf_counter_ns()
+        self._waits.look()
         while self._going():
             events = self._epoll.poll(0, MAX_EVENTS)
             if events:
@@ -89,6 +94,7 @@ class LoadLoop:
             elif self._behind:
                 self._catch_up(len(events))
         self.wall_ns = time.perf_counter_ns() - started_ns
+        self._waits.look()
         self._backlog.drain()
         if load.on_progress is not None:
             load.on_progress(self._ended, self._total)
@@ -213,6 +219,7 @@ class LoadLoop:
     def _tick(self, now_ns: int) -> None:
         """Do what need not be done at once: time limits, spare connections, progress."""
         self._next_tick_ns = now_ns + TICK_NS
+        self._waits.look()
         deadlines = self._deadlines
         while deadlines and (deadlines[0][2].exchange is not deadlines[0][1] or deadlines[0][0] <= now_ns):
             _, exchange, connection = deadlines.popleft()
@@ -246,4 +253,5 @@ class LoadLoop:
         elif calm_ns > 0:
             # epoll's own timeout counts in milliseconds, select's in microseconds.
             select.select([self._epoll], [], [], calm_ns / 1e9)
+            self._waits.look()
         self.idle_ns += time.perf_counter_ns() - now_ns

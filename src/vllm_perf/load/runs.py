@@ -21,6 +21,10 @@ class Conduct:
     wall_started_s: float
     peak_in_flight: int
     clock: str = "perf_counter_ns"
+    scheduling: str = "normal"
+    cpu_wait_ns: int = 0
+    long_cpu_wait_ns: int = 0
+    worst_cpu_wait_ns: int = 0
     warnings: tuple[str, ...] = ()
 
 
@@ -44,6 +48,10 @@ def run_of(plan: LoadPlan, samples: Sequence[RequestSample], conduct: Conduct) -
         median_lag_ns=statistics.median_low(lags) if lags else None,
         max_lag_ns=max(lags, default=None),
         clock=conduct.clock,
+        scheduling=conduct.scheduling,
+        cpu_wait_ns=conduct.cpu_wait_ns,
+        long_cpu_wait_ns=conduct.long_cpu_wait_ns,
+        worst_cpu_wait_ns=conduct.worst_cpu_wait_ns,
         wall_started_s=conduct.wall_started_s,
         prompt_set_hash=plan.prompt_set_hash,
         warnings=conduct.warnings,

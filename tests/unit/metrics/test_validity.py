@@ -143,6 +143,22 @@ def test_a_stream_that_was_marked_as_buffered_is_refused() -> None:
     assert _codes(run_of(marked)) == [InvalidCode.STREAM_BUFFERED]
 
 
+def test_a_client_that_was_kept_from_its_cpu_is_refused() -> None:
+    wall_ns = _good().ended_ns - _good().started_ns
+    waits = {"cpu_wait_ns": wall_ns, "worst_cpu_wait_ns": 300 * MS, "scheduling": "normal"}
+    [reason] = check_validity(_good(**waits, long_cpu_wait_ns=wall_ns // 50), WORKLOAD)
+    assert reason.code is InvalidCode.CLIENT_STARVED
+    assert "2.0% of the time, up to 300 ms at once (scheduling: normal)" in reason.sentence
+    assert "real-time" in reason.remedy
+    assert _codes(_good(**waits, long_cpu_wait_ns=wall_ns // 200)) == []
+
+
+def test_a_burst_that_the_starved_client_made_itself_is_not_blamed_on_the_way() -> None:
+    marked = request(warnings=(f"{Category.STREAM_BUFFERED}: all chunks in one read",))
+    run = run_of(marked, long_cpu_wait_ns=500 * MS, worst_cpu_wait_ns=500 * MS)
+    assert _codes(run) == [InvalidCode.CLIENT_STARVED]
+
+
 def test_a_few_short_gaps_are_no_buffering() -> None:
     assert _codes(run_of(request(chunks_ms=[100, 100.05, *range(110, 200, 10)]))) == []
 
