@@ -20,18 +20,32 @@ import vllm_perf.pytest_plugin.judge  # noqa: F401
 from vllm_perf.load import floor
 
 # What the client itself adds is the same in every run here, and takes a second to measure.
-floor._try = functools.cache(floor._try)
+KNOWN_FLOOR = functools.cache(floor._try)
 # pytest-benchmark asks for the CPU's name several times a run, a second each.
-pytest_benchmark.plugin.get_cpu_info = functools.cache(pytest_benchmark.plugin.get_cpu_info)
+KNOWN_CPU = functools.cache(pytest_benchmark.plugin.get_cpu_info)
 
 
 def run_inside(words: Sequence[str], root: Path, env: Mapping[str, str]) -> tuple[int, str]:
     """Return exit code and output of ``pytest WORDS``, run in ``root`` with ``env`` on top."""
-    with _as_before(root, env), warnings.catch_warnings(record=True), _caught() as output:
+    with (
+        _as_before(root, env),
+        _remembered(),
+        warnings.catch_warnings(record=True),
+        _caught() as output,
+    ):
         warnings.resetwarnings()
         code = int(pytest.main(list(words)))
         output.seek(0)
         return code, output.read()
+
+
+@contextlib.contextmanager
+def _remembered() -> Iterator[None]:
+    """Spare an inner run what an earlier one found out; tests outside it see nothing of that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(floor, "_try", KNOWN_FLOOR)
+        patch.setattr(pytest_benchmark.plugin, "get_cpu_info", KNOWN_CPU)
+        yield
 
 
 @contextlib.contextmanager
