@@ -16,6 +16,7 @@ from vllm_perf.report.tables import Layout, comparison_table, ladder_table
 from vllm_perf.verdict.types import Change, Status
 
 PIPED_WIDTH = 160
+DOUBTFUL = (Headline.UNKNOWN, Headline.NOT_COMPARED, Headline.NO_REGRESSION)
 GOOD = (Headline.SAME, Headline.IMPROVED, Headline.WITHIN_BUDGET, Headline.CREATED, Headline.MEASURED)
 
 
@@ -73,7 +74,7 @@ def _parts(report: Report, layout: Layout, *, others: bool) -> Iterable[Renderab
     yield from _list("No verdict possible", report.problems)
     yield from _list("Warnings", report.warnings)
     style = "bold green" if report.headline in GOOD else "bold red"
-    if report.headline is Headline.UNKNOWN:
+    if report.headline in DOUBTFUL:
         style = "bold yellow"
     yield Text.assemble((str(report.headline).upper(), style), f": {report.sentence}")
 
