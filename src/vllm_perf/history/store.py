@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +27,8 @@ from vllm_perf.history.record import RunRecord
 
 LOCK_NAME = ".vllm-perf-lock"
 LOCK_TIMEOUT_S = 10.0
+# From so many runs to read on, reading takes a second or more, and a user is told.
+WORTH_SAYING = 100
 
 
 class StoreError(Exception):
@@ -83,8 +85,10 @@ def load_file(path: Path) -> RunRecord:
 class Store:
     """The history in one directory, which need not exist before the first save."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, say: Callable[[str], None] | None = None) -> None:
+        """Keep what is told; ``say`` hears of work that takes seconds."""
         self.directory = directory
+        self._say = say or (lambda _text: None)
 
     def save(self, record: RunRecord) -> Path:
         """Write ``record`` to a new file and return its path; no reader ever sees half of it.
@@ -113,6 +117,9 @@ class Store:
         """
         stamps = self._stamps()
         index = read_index(self.directory / INDEX_NAME)
+        unread = sum(index.stamp_of(name) is None for name in stamps)
+        if unread >= WORTH_SAYING:
+            self._say(f"reading {unread:,} stored runs that are in no index yet: once, some 100 a second")
         lines = [line for name, stamp in stamps.items() for line in self._bring_up(index, name, stamp)]
         if lines:
             self._write_index(index, stamps, lines)

@@ -89,8 +89,9 @@ class Controller:
         """
         if not self.config.compare:
             return
+        say = None if is_worker(self.pytest_config) else self.progress.say
         try:
-            _ = Comparisons(config=self.config, suite=describe_suite(self.config.root)).search
+            _ = Comparisons(config=self.config, suite=describe_suite(self.config.root), say=say).search
         except (StoreError, SpecError) as error:
             raise pytest.UsageError(str(error)) from None
 
