@@ -109,6 +109,17 @@ class Store:
             raise StoreError(f"{path}: cannot be written: {error.strerror or error}") from error
         return path
 
+    def require_writable(self) -> None:
+        """Find out, before anything is measured, whether a run could be saved; creates nothing.
+
+        Raises:
+            StoreError: it could not.
+        """
+        place = next(path for path in (self.directory, *self.directory.parents) if path.exists())
+        if not place.is_dir() or not os.access(place, os.W_OK):
+            what = "not writable" if place.is_dir() else "not a folder"
+            raise StoreError(f"{self.directory}: no run can be stored there: {place} is {what}")
+
     def contents(self) -> Contents:
         """Return every readable run, by the index where that is up to date, and what was skipped.
 
@@ -119,7 +130,9 @@ class Store:
         index = read_index(self.directory / INDEX_NAME)
         unread = sum(index.stamp_of(name) is None for name in stamps)
         if unread >= WORTH_SAYING:
-            self._say(f"reading {unread:,} stored runs that are in no index yet: once, some 100 a second")
+            self._say(
+                f"reading {unread:,} stored runs that no index holds yet (once; a thousand take seconds)"
+            )
         lines = [line for name, stamp in stamps.items() for line in self._bring_up(index, name, stamp)]
         if lines:
             self._write_index(index, stamps, lines)

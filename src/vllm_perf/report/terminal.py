@@ -61,8 +61,10 @@ def _parts(report: Report, layout: Layout, *, others: bool) -> Iterable[Renderab
     yield from _list("Budgets not met, or without a verdict", _open_budgets(report))
     if report.gating:
         yield comparison_table("Against the baseline", report.gating, layout)
-        note = words.by_prompt_note(row.comparison for row in report.gating)
-        yield Text(f"{note}\n" if note else "", style="dim")
+        gating = [row.comparison for row in report.gating]
+        notes = [words.by_prompt_note(gating), "" if layout.narrow else words.pairs_note(gating)]
+        yield from (Text(note, style="dim") for note in notes if note)
+        yield Text("")
     if others and report.others:
         yield comparison_table("Shown, not judged", report.others, layout)
     shown = (*report.gating, *(report.others if others else ()))
