@@ -116,7 +116,7 @@ def test_the_failed_test_says_what_a_reader_needs(story: Story) -> None:
     assert re.search(r"allowed \d\.\d % \(\w+.*\), noise floor \d\.\d %", said)
     assert "what moved: prefill" in said
     assert "ttft-ms" in said.split("what differs:")[1]
-    assert f"commits {story.commits[0][:9]}..{story.commits[1][:9]}" in said
+    assert f"commits: {story.commits[0][:9]}..{story.commits[1][:9]}" in said
     again = "pytest tests/perf --benchmark-compare --perf-golden --perf-engine last --perf-workload chat"
     assert f"{again} --perf-baseline {story.base_id}" in said
 

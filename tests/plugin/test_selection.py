@@ -137,7 +137,7 @@ def test_a_ladder_of_one_rung_has_no_gain_to_test(project: Project) -> None:
         (("--benchmark-compare-fail=median:5%",), "--benchmark-compare-fail needs --benchmark-compare"),
         (
             ("--benchmark-compare", "--perf-baseline", "no-such"),
-            "'no-such' is no file, no anchor (none), no stored run and no commit known here",
+            "'no-such' is no file, no anchor (none), no commit known here and none of the 0 runs in",
         ),
         (("--perf-engines-file", "none.toml"), "none.toml: cannot be read"),
     ],

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vllm_perf import __version__
 from vllm_perf.history.environment import Environment, Hardware, Scalar, Software, Workload
 from vllm_perf.history.git import Suite
 from vllm_perf.history.hardware import probe_hardware
 from vllm_perf.history.versions import Versions
+from vllm_perf.spec.protocol import MEASUREMENT_PROTOCOL
 from vllm_perf.spec.workload import WorkloadSpec
 
 __all__ = ["EngineIdentity", "collect", "local_revision", "portable", "probe_hardware"]
@@ -81,7 +81,7 @@ def _workload(engine: EngineIdentity, spec: WorkloadSpec, prompt_set_hash: str) 
         requests=None if spec.duration_s else spec.requests,
         prompt_tokens=prompt.shared_tokens + prompt.unique_tokens or None,
         output_tokens=spec.output_tokens,
-        harness_version=__version__,
+        protocol=MEASUREMENT_PROTOCOL,
     )
 
 

@@ -52,7 +52,10 @@ class Software:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What was asked of it: the model and the load, and the harness that measured."""
+    """What was asked of it: the model and the load, and how it was measured.
+
+    ``protocol`` is :data:`~vllm_perf.spec.protocol.MEASUREMENT_PROTOCOL`, 0 where a record does not say.
+    """
 
     workload: str
     model: str
@@ -67,7 +70,7 @@ class Workload:
     requests: int | None = None
     prompt_tokens: int | None = None
     output_tokens: int | None = None
-    harness_version: str = ""
+    protocol: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the keys are cached

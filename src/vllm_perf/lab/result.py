@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
+from vllm_perf.history.record import BOOT as BOOT
 from vllm_perf.history.record import Cell, Series
 from vllm_perf.metrics.measurement import Measurement
 from vllm_perf.metrics.table import BY_NAME
-
-BOOT = "boot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,13 +128,15 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let a perf test's outcome travel with its report, also from an xdist worker."""
-    report = yield
-    outcome = item.stash.get(OUTCOME, None)
-    if outcome is not None and report.when == "call":
-        report.vllm_perf = outcome  # type: ignore[attr-defined]
-        report.user_properties.extend(
-            (f"vllm_perf.{name}", str(value)) for name, value in outcome.items() if value is not None
+    outcome = item.stash.get(OUTCOME, None) if call.when == "call" else None
+    if outcome is not None:
+        # The item's own, not the report's: JUnit takes them from the report of the teardown.
+        item.user_properties.extend(
+            (f"vllm_perf.{name}", str(value)) for name, value in outcome.items() if value
         )
+    report = yield
+    if outcome is not None:
+        report.vllm_perf = outcome  # type: ignore[attr-defined]
     return report
 
 

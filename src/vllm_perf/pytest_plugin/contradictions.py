@@ -31,9 +31,27 @@ def refuse_contradictions(config: pytest.Config, raw: Mapping[str, Any]) -> None
     if raw["api-key-env"] and not os.environ.get(raw["api-key-env"]):
         raise pytest.UsageError(f"--perf-api-key-env: environment variable '{raw['api-key-env']}' is not set")
     _require_comparing(config)
+    _refuse_lost_checks(config)
     if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None:
         raise pytest.UsageError(
             "--benchmark-histogram needs pygal and pygaljs: pip install 'pytest-benchmark[histogram]'"
+        )
+
+
+def _refuse_lost_checks(config: pytest.Config) -> None:
+    """Refuse a second ``--benchmark-compare-fail``: pytest-benchmark would forget the first.
+
+    Raises:
+        pytest.UsageError: it was given more than once.
+    """
+    option = "--benchmark-compare-fail"
+    words = [word for word in config.invocation_params.args if isinstance(word, str)]
+    given = [at for at, word in enumerate(words) if word.partition("=")[0] == option]
+    if len(given) > 1:
+        checks = [words[at].partition("=")[2] or " ".join(words[at + 1 : at + 2]) for at in given]
+        raise pytest.UsageError(
+            f"{option} was given {len(given)} times, and pytest-benchmark keeps the last alone; "
+            f"write {'both' if len(given) == 2 else 'all'} after one: {option} {' '.join(checks)}"
         )
 
 

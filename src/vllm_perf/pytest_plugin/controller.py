@@ -18,7 +18,7 @@ import pytest
 
 from vllm_perf.engine.state import sweep_orphans
 from vllm_perf.history.git import describe_suite
-from vllm_perf.history.store import StoreError
+from vllm_perf.history.store import Store, StoreError
 from vllm_perf.lab.machine import detect_machine
 from vllm_perf.pytest_plugin import items as perf_items
 from vllm_perf.pytest_plugin.bridge import honour_only_and_skip
@@ -85,12 +85,17 @@ class Controller:
         """Find out now what would otherwise fail every single test.
 
         Raises:
-            pytest.UsageError: there is no such baseline, or the history cannot be read.
+            pytest.UsageError: there is no such baseline, or the history cannot be read or written.
         """
+        try:
+            Store(self.config.history_dir).require_writable()
+        except StoreError as error:
+            raise pytest.UsageError(str(error)) from None
         if not self.config.compare:
             return
+        say = None if is_worker(self.pytest_config) else self.progress.say
         try:
-            _ = Comparisons(config=self.config, suite=describe_suite(self.config.root)).search
+            _ = Comparisons(config=self.config, suite=describe_suite(self.config.root), say=say).search
         except (StoreError, SpecError) as error:
             raise pytest.UsageError(str(error)) from None
 

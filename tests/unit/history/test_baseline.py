@@ -104,6 +104,15 @@ def test_another_prompt_set_is_no_baseline(tmp_path: Path) -> None:
     assert missing.differences == ("workload.seed: 1 → (none)",)
 
 
+def test_another_way_of_measuring_is_no_baseline_and_another_release_is_one(tmp_path: Path) -> None:
+    other = record(run_id="other", created=at(1), env=environment(protocol=1))
+    head = record(run_id="head", env=environment(protocol=2))
+    missing = search(stored(tmp_path, other), head).missing[KEY]
+    assert missing.differences == ("workload.protocol: 1 → 2",)
+    release = replace(record(run_id="release", env=environment(protocol=2)), harness_version="0.0.9")
+    assert search(stored(tmp_path, release), head).found[KEY].run.run_id == "release"
+
+
 def test_of_several_that_do_not_match_the_nearest_is_named(tmp_path: Path) -> None:
     far = record(
         run_id="far", created=at(1), env=environment(hardware=replace(H200, driver="1", cpu_count=2))
