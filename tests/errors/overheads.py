@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vllm_perf.channel.difference import minus, paired
+from vllm_perf.channel.difference import minus
+from vllm_perf.metrics.percentiles import median, percentile_interval
 
 # What two servers cannot be alike in, as a share of the overhead in front of the second.
 ALLOWED_SHARE = 1 / 3
@@ -13,24 +14,26 @@ ALLOWED_SHARE = 1 / 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A mean over rounds with its 95 % interval, ms."""
+    """A median over rounds with its 95 % interval by order statistics, ms.
 
-    mean: float
+    A few rounds in which the machine did something else do not move it, as they would a mean.
+    """
+
+    median: float
     low: float
     high: float
 
     @classmethod
     def over(cls, values: Sequence[float]) -> "Interval":
-        """Return the interval over rounds, of which there must be at least two."""
-        found = paired(values)
-        assert found is not None
-        assert found.low is not None
-        assert found.high is not None
-        return cls(mean=found.mean, low=found.low, high=found.high)
+        """Return the interval over rounds, of which there must be at least six."""
+        low, high = percentile_interval(values, 0.5)
+        assert low is not None
+        assert high is not None
+        return cls(median=median(values), low=low, high=high)
 
     def __str__(self) -> str:
         """Return it as a reader's text."""
-        return f"{self.mean:.1f} ms ({self.low:.1f}..{self.high:.1f})"
+        return f"{self.median:.1f} ms ({self.low:.1f}..{self.high:.1f})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class Overheads:
     @property
     def agree(self) -> bool:
         """Tell whether the two may be within the allowed share of each other."""
-        allowed = ALLOWED_SHARE * self.golden.mean
+        allowed = ALLOWED_SHARE * self.golden.median
         return self.apart.low <= allowed and self.apart.high >= -allowed
 
     def __str__(self) -> str:

@@ -29,6 +29,7 @@ from vllm_perf.load.scrape import running, scrape
 from vllm_perf.load.single import send_one, streamed_body
 from vllm_perf.metrics.latency import NS_PER_MS, ttft_ns
 from vllm_perf.spec.category import Category
+from vllm_perf.spec.channel import find_channel
 from vllm_perf.spec.files import EngineBook
 
 pytestmark = pytest.mark.real_engine
@@ -41,7 +42,7 @@ LOAD = ("--prompt-tokens", "256", "--output-tokens", "16", "--requests", "8", "-
 # One token, one request at a time: while the gateway works the server does nothing, and the other way round.
 OVERHEAD_LOAD = (
     *("--prompt-tokens", "64", "--output-tokens", "1"),
-    *("--concurrency", "1", "--warmup-requests", "4"),
+    *("--concurrency", "1", "--warmup-requests", "4", "--requests", "5", "--pairs", "16"),
 )
 PLANTED_S = 0.02
 PACE_REQUESTS = 7
@@ -153,6 +154,21 @@ class Bench:
         document: dict[str, Any] = json.loads(seen.out)
         return code, document
 
+    def single(self, command: str, name: str) -> str:
+        """Run ``probe`` or ``doctor`` on a channel and return the category it names."""
+        spec = find_channel(self._lab.channels, name)
+        key = ("--api-key-env", spec.key_env) if spec.key_env else ()
+        started_s = time.monotonic()
+        code = main([command, "--base-url", spec.base_url, "--model", spec.model, *key, "--json"])
+        self.took_s = time.monotonic() - started_s
+        seen = self._capsys.readouterr()
+        for secret in KEYS:
+            assert secret not in seen.out + seen.err
+        assert code == 1
+        found = json.loads(seen.out)
+        assert found["remedy"]
+        return str(found["outcome" if command == "probe" else "category"])
+
 
 @pytest.fixture
 def bench(lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Bench:
@@ -190,35 +206,33 @@ def test_the_gateways_overhead_is_found_and_agrees_with_the_golden_engines(bench
     other; the golden engine as slow as the vLLM, and its first chunk (the role) no earlier than its first
     token, as LiteLLM takes most of its time over the first chunk. docs/channels.md has the figures.
     """
-    found = _overheads(bench, "litellm", pairs=8)
-    print(found)
+    found = _overheads(bench, "litellm")
     assert found.golden.low > 0, found
     assert found.real.low > 0, found
     assert found.agree, found
 
 
 def test_a_way_behind_the_gateway_that_is_20_ms_slower_does_not_agree(bench: Bench) -> None:
-    found = _overheads(bench, "slow", pairs=6)
-    print(found)
+    found = _overheads(bench, "slow")
     assert not found.agree, found
 
 
-def _overheads(bench: Bench, through: str, pairs: int) -> Overheads:
+def _overheads(bench: Bench, through: str) -> Overheads:
     names = ("local", through, "golden", "golden-litellm")
-    code, document = bench(*names, more=("--pairs", str(pairs), *OVERHEAD_LOAD))
+    code, document = bench(*names, more=OVERHEAD_LOAD)
     assert code == 0, document["notes"]
     return Overheads.of(document, names)
 
 
-@pytest.mark.parametrize(
-    ("name", "category"),
-    [
-        ("wrong-key", Category.AUTH_WRONG_OR_MISSING_KEY),
-        ("no-key", Category.AUTH_WRONG_OR_MISSING_KEY),
-        ("locked", Category.AUTH_WRONG_OR_MISSING_KEY),
-        ("unknown-model", Category.MODEL_NOT_FOUND),
-    ],
+WRONG_REQUESTS = (
+    ("wrong-key", Category.AUTH_WRONG_OR_MISSING_KEY),
+    ("no-key", Category.AUTH_WRONG_OR_MISSING_KEY),
+    ("locked", Category.AUTH_WRONG_OR_MISSING_KEY),
+    ("unknown-model", Category.MODEL_NOT_FOUND),
 )
+
+
+@pytest.mark.parametrize(("name", "category"), WRONG_REQUESTS)
 def test_what_is_wrong_with_the_request_is_named_within_seconds(
     bench: Bench, name: str, category: Category
 ) -> None:
@@ -226,6 +240,13 @@ def test_what_is_wrong_with_the_request_is_named_within_seconds(
     assert code == 1
     assert document["failure"]["category"] == category
     assert document["failure"]["remedy"]
+    assert bench.took_s < SECONDS
+
+
+@pytest.mark.parametrize("command", ["probe", "doctor"])
+@pytest.mark.parametrize(("name", "category"), WRONG_REQUESTS)
+def test_probe_and_doctor_name_it_as_well(bench: Bench, command: str, name: str, category: Category) -> None:
+    assert bench.single(command, name) == category
     assert bench.took_s < SECONDS
 
 
@@ -239,6 +260,8 @@ def test_a_rate_limit_stops_a_run_that_may_not_wait_that_long(bench: Bench) -> N
     assert code == 10
     assert document["stopped"]["reason"].startswith("RATE_LIMITED: it asks to wait 60 s")
     assert bench.took_s < SECONDS
+    # The gateway lets 2 a minute through, and the bench has just asked for more.
+    assert bench.single("probe", "limited") == Category.RATE_LIMITED
 
 
 def test_vllm_killed_behind_the_gateway_is_named_for_the_stream_it_cut_and_for_the_next_request(
@@ -252,11 +275,15 @@ def test_vllm_killed_behind_the_gateway_is_named_for_the_stream_it_cut_and_for_t
         Category.TRUNCATED_STREAM,
         Category.UPSTREAM_DOWN_BEHIND_PROXY,
     ), cut
-    assert MASTER_KEY not in repr(cut)
+    for key in KEYS:
+        assert key not in repr(cut)
     code, document = bench("litellm")
     assert code == 1
     assert document["failure"]["category"] == Category.UPSTREAM_DOWN_BEHIND_PROXY
     assert bench.took_s < SECONDS
+    for command in ("probe", "doctor"):
+        assert bench.single(command, "litellm") == Category.UPSTREAM_DOWN_BEHIND_PROXY
+        assert bench.took_s < SECONDS
 
 
 def _cut_by_killing(engine: Engine, target: Target) -> RequestSample:
