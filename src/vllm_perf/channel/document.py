@@ -33,6 +33,7 @@ def document(done: Comparison) -> dict[str, Any]:
         "metrics": [_row(row) for row in rows],
         "failure": _failure(done),
         "stopped": None if done.stopped is None else _stopped(done),
+        "interrupted": done.interrupted,
         "notes": done.notes,
     }
 
@@ -122,6 +123,7 @@ def _row(row: Row) -> dict[str, Any]:
         "unit": row.unit,
         "direction": row.direction,
         "values": {name: _value(one) for name, one in row.values.items()},
+        "rounds": {name: [_finite(value) for value in values] for name, values in row.rounds.items()},
         "against": [_against(one) for one in row.against],
     }
 

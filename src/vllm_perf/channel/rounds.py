@@ -55,6 +55,12 @@ def keep_good_rounds(sides: Sequence[Side], workload: WorkloadSpec) -> tuple[lis
     return list(spoiled.values()), None
 
 
+def arrives_in_bursts(runs: Sequence[Run], workload: WorkloadSpec) -> bool:
+    """Tell whether at least half of the blocks came in bursts."""
+    bursts = [_has(check_validity(run, workload), InvalidCode.STREAM_BUFFERED) for run in runs]
+    return bool(bursts) and sum(bursts) >= HALF * len(bursts)
+
+
 def _spoiling(run: Run, workload: WorkloadSpec) -> list[InvalidReason]:
     return [reason for reason in check_validity(run, workload) if reason.code in SPOILING]
 

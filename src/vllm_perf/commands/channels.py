@@ -24,6 +24,7 @@ from vllm_perf.spec.workload import WorkloadSpec
 CHANNELS_FILE = Path("fixtures/channels.toml")
 STORE = Path(".vllm-perf/channels")
 NO_VERDICT = 10
+INTERRUPTED = 130
 IN_FILE = "where a channel is, and its key's variable, stand in the channels file"
 NOT_HERE = {
     "base_url": IN_FILE,
@@ -73,7 +74,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run_channels(
     args: argparse.Namespace, workload: WorkloadSpec, env: Mapping[str, str] = os.environ
 ) -> int:
-    """Compare the channels asked for; 0 compared, 1 a channel failed, 10 nothing could be compared.
+    """Compare the channels asked for: 0 compared, 1 one failed, 10 nothing to compare, 130 interrupted.
 
     Raises:
         SpecError: an entry, an option or a price is missing or wrong; nothing was sent then.
@@ -116,6 +117,8 @@ def _report(done: Comparison, args: argparse.Namespace) -> int:
     print(f"stored: {path}", file=sys.stderr)
     if done.failure is not None:
         return 1
+    if done.interrupted:
+        return INTERRUPTED
     whole = done.rounds and done.unfit is None and done.stopped is None
     return 0 if whole and not done.failing else NO_VERDICT
 

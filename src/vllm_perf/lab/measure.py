@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.telemetry import Telemetry
@@ -12,14 +13,31 @@ from vllm_perf.lab import describe
 from vllm_perf.lab.machine import Machine
 from vllm_perf.lab.result import CellResult
 from vllm_perf.load.counting import TokenCounter
+from vllm_perf.load.loop import Progress as LoadProgress
 from vllm_perf.load.sample import Run
 from vllm_perf.load.session import measure
 from vllm_perf.metrics.reasons import RunFacts
 from vllm_perf.metrics.validity import check_runs
+from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import WorkloadSpec
 
 Progress = Callable[[str, str, int, int, int], None]
 """Called with engine, workload, repetition, requests done, requests in all."""
+
+
+class Send(Protocol):
+    """Run one repetition of a workload against a server, as ``load.session.measure`` does."""
+
+    def __call__(
+        self,
+        workload: WorkloadSpec,
+        target: Target,
+        *,
+        counter: TokenCounter,
+        on_progress: LoadProgress,
+        repetition: int,
+    ) -> Run:
+        """Return everything that came back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +46,7 @@ class Bench:
 
     ``floor_ms`` returns what the client itself adds to TTFT for a workload, or ``None``; ``budget_ms`` the
     tightest TTFT limit asserted on (engine, workload); ``asserted`` the metrics a verdict is wanted on.
+    ``send`` runs one repetition; ``allow_buffered``: it is known that something on the way holds chunks back.
     """
 
     machine: Machine
@@ -37,6 +56,8 @@ class Bench:
     floor_ms: Callable[[WorkloadSpec], float | None] = lambda _: None
     budget_ms: Callable[[str, str], float | None] = lambda _engine, _workload: None
     asserted: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    send: Send = measure
+    allow_buffered: bool = False
 
 
 def measure_cell(
@@ -67,6 +88,7 @@ def measure_cell(
         asserted=bench.asserted.get((engine.name, workload.name), ()),
         prefix_caching=caching if isinstance(caching, bool) else None,
         gpu_problems=tuple(window.problems()),
+        allow_buffered=bench.allow_buffered,
     )
     invalid = tuple(str(reason) for reason in check_runs(runs, workload, known))
     where = describe.environment(engine, workload, runs, bench.hardware, bench.suite)
@@ -99,7 +121,7 @@ def _run(bench: Bench, engine: Engine, workload: WorkloadSpec, counter: TokenCou
     def show(done: int, total: int) -> None:
         bench.progress(engine.name, workload.name, repetition, done, total)
 
-    return measure(workload, engine.target, counter=counter, on_progress=show, repetition=repetition)
+    return bench.send(workload, engine.target, counter=counter, on_progress=show, repetition=repetition)
 
 
 def _warnings(engine: Engine, runs: Sequence[Run]) -> tuple[str, ...]:

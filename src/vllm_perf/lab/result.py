@@ -17,7 +17,9 @@ class CellResult:
 
     ``unavailable`` says of each metric without a value why it has none.
     ``floor_ms`` is what the client itself adds to TTFT at this concurrency (``None``: not measured).
-    ``failure`` is the paragraph of a lab failure: then there are no series.
+    ``failure`` is the paragraph of a lab failure: then there are no series. Neither a failure nor a ``cell``:
+    measuring was stopped on purpose (a cap), and ``invalid`` says by what.
+    ``not_comparable`` names the metrics that mean nothing on this server, each with why: nobody asserts them.
     """
 
     engine: str
@@ -29,6 +31,7 @@ class CellResult:
     floor_ms: float | None = None
     failure: str | None = None
     unavailable: dict[str, str] = field(default_factory=dict)
+    not_comparable: dict[str, str] = field(default_factory=dict)
 
     def find(self, metric: str) -> Series | None:
         """Return one metric's series, or ``None``."""

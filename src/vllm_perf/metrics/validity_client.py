@@ -115,8 +115,11 @@ def rate_reached(run: Run, workload: WorkloadSpec, facts: RunFacts) -> Reasons:
 
 
 def concurrency_reached(run: Run, workload: WorkloadSpec, facts: RunFacts) -> Reasons:
-    """Refuse a closed loop that never had as many requests in flight as asked."""
-    if run.asked_concurrency is None:
+    """Refuse a closed loop that never had as many requests in flight as asked.
+
+    One whose starts are held apart has as many as fit into that pace: the rate is the load then.
+    """
+    if run.asked_concurrency is None or workload.arrival.max_rate_per_s is not None:
         return
     asked = min(run.asked_concurrency, run.sent)
     if run.peak_in_flight < asked:

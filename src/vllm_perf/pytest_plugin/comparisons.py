@@ -114,7 +114,10 @@ class Comparisons:
 def again(key: SeriesKey, run_id: str, config: PerfConfig) -> list[str]:
     """Return the command that measures one cell again and compares it with the same run."""
     words = ["pytest", "tests/perf", "--benchmark-compare"]
-    if config.base_url and config.model:
+    if config.channel:
+        words += ["--perf-channel", config.channel]
+        words += ["--perf-spend-cap", f"{config.spend_cap:g}"] if config.spend_cap is not None else []
+    elif config.base_url and config.model:
         words += ["--perf-base-url", config.base_url, "--perf-model", config.model]
         words += ["--perf-api-key-env", config.api_key_env] if config.api_key_env else []
     else:

@@ -26,6 +26,11 @@ def refuse_contradictions(config: pytest.Config, raw: Mapping[str, Any]) -> None
     for name in OF_OUR_ENGINES if raw["base-url"] else ():
         if raw[name]:
             raise pytest.UsageError(f"--perf-{name} and --perf-base-url exclude each other; leave one out")
+    for name in ("base-url", "api-key-env", *OF_OUR_ENGINES) if raw["channel"] else ():
+        if raw[name]:
+            raise pytest.UsageError(f"--perf-{name} and --perf-channel exclude each other; leave one out")
+    if raw["spend-cap"] is not None and not raw["channel"]:
+        raise pytest.UsageError("--perf-spend-cap caps nothing without --perf-channel")
     if raw["golden"] and raw["require-gpu"]:
         raise pytest.UsageError("--perf-golden needs no GPU and --perf-require-gpu does; leave one out")
     if raw["api-key-env"] and not os.environ.get(raw["api-key-env"]):

@@ -35,6 +35,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("base-url", "value", None, "test a server that someone else runs, e.g. http://host:8000/v1"),
     Option("model", "value", None, "model id to ask --perf-base-url for"),
     Option("api-key-env", "value", None, "name of the environment variable that holds the key"),
+    Option("channel", "value", None, "test this channel of the channels file, within its limits and its cap"),
+    Option("channels-file", "value", "fixtures/channels.toml", "where channels are described"),
+    Option("spend-cap", "value", None, "the most that --perf-channel may cost, in its own currency"),
     Option("golden", "flag", False, "use the golden engine (known timing) in place of vLLM"),
     Option("require-gpu", "flag", False, "fail instead of measuring on the CPU when there is no GPU"),
     Option("history", "value", None, "folder of stored runs (default: .vllm-perf/history)"),
@@ -76,6 +79,9 @@ class PerfConfig:
     base_url: str | None
     model: str | None
     api_key_env: str | None
+    channel: str | None
+    channels_file: Path
+    spend_cap: float | None
     golden: bool
     require_gpu: bool
     history_dir: Path
@@ -161,6 +167,9 @@ def read_options(config: pytest.Config) -> PerfConfig:
         base_url=raw["base-url"].rstrip("/") if raw["base-url"] else None,
         model=raw["model"],
         api_key_env=raw["api-key-env"],
+        channel=raw["channel"],
+        channels_file=root / raw["channels-file"],
+        spend_cap=_number(raw["spend-cap"], "--perf-spend-cap") if raw["spend-cap"] is not None else None,
         golden=bool(raw["golden"]),
         require_gpu=bool(raw["require-gpu"]),
         history_dir=_path(root, raw["history"]) or work / "history",

@@ -11,7 +11,7 @@ from vllm_perf.load.sample import Run, ServerTimes
 from vllm_perf.metrics.reasons import InvalidCode, RunFacts
 from vllm_perf.metrics.validity import check_runs, check_validity
 from vllm_perf.spec.category import Category
-from vllm_perf.spec.workload import PromptSpec, WorkloadSpec
+from vllm_perf.spec.workload import ArrivalSpec, PromptSpec, WorkloadSpec
 
 FINISHED = "vllm:request_success_total"
 OUTPUT = "vllm:generation_tokens_total"
@@ -119,6 +119,12 @@ def test_concurrency_that_was_never_reached_is_refused() -> None:
     # Case H61: a client capped at fewer connections than asked.
     run = run_of(*[request()] * 8, asked_concurrency=8, peak_in_flight=4)
     assert _codes(run) == [InvalidCode.CONCURRENCY_NOT_REACHED]
+
+
+def test_a_closed_loop_that_is_held_to_a_rate_has_no_concurrency_to_reach() -> None:
+    run = run_of(*[request()] * 8, asked_concurrency=8, peak_in_flight=1)
+    paced = _workload(arrival=ArrivalSpec(concurrency=8, max_rate_per_s=10.0))
+    assert _codes(run, paced) == []
 
 
 def test_fewer_requests_than_asked_concurrency_cannot_reach_it() -> None:
