@@ -10,7 +10,13 @@ from typing import Any, Protocol
 
 from vllm_perf.diagnosis.boot import classify_boot
 from vllm_perf.diagnosis.types import Diagnosis
-from vllm_perf.engine.command import build_command, build_environment, resolve_weights, scrubbed
+from vllm_perf.engine.command import (
+    build_command,
+    build_environment,
+    resolve_weights,
+    scrubbed,
+    server_key,
+)
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.errors import BootFailed
 from vllm_perf.engine.http import ask
@@ -100,7 +106,7 @@ def _wait(spec: EngineSpec, process: EngineProcess, install: Install, progress: 
         return wait_until_ready(
             process,
             spec.model_id,
-            key=_key(spec),
+            key=server_key(spec),
             timeout_s=spec.boot_timeout_s,
             progress=show,
         )
@@ -108,11 +114,6 @@ def _wait(spec: EngineSpec, process: EngineProcess, install: Install, progress: 
         raise BootFailed(
             f"engine '{spec.name}' did not boot: {error}", _diagnose(process, install, error)
         ) from error
-
-
-def _key(spec: EngineSpec) -> str | None:
-    key = spec.env.get("VLLM_API_KEY") or spec.flags.get("api-key")
-    return str(key) if key else None
 
 
 def _diagnose(process: EngineProcess, install: Install, error: Exception) -> Diagnosis:
@@ -156,14 +157,14 @@ def _last_line(log: str) -> str:
 
 def _describe(spec: EngineSpec, process: EngineProcess, ready: ReadyTimes, install: Install) -> Engine:
     root = f"http://127.0.0.1:{process.port}"
-    models = ask(f"{root}/v1/models", key=_key(spec)).json() or {}
+    models = ask(f"{root}/v1/models", key=server_key(spec)).json() or {}
     served: dict[str, Any] = next(
         (item for item in models.get("data", []) if item.get("id") == spec.model_id), {}
     )
     kept_out = scrubbed(os.environ)
     return Engine(
         spec=spec,
-        target=Target(base_url=f"{root}/v1", model=spec.model_id, api_key=_key(spec), name=spec.name),
+        target=Target(base_url=f"{root}/v1", model=spec.model_id, api_key=server_key(spec), name=spec.name),
         warnings=(f"kept from the engine: {', '.join(kept_out)}",) if kept_out else (),
         argv=process.argv,
         vllm_version=install.version,
