@@ -51,13 +51,24 @@ class BootSettings:
 def boot(spec: EngineSpec, book: EngineBook, settings: BootSettings, progress: Progress) -> Engine:
     """Boot ``spec`` and return it ready and proven.
 
-    Whatever goes wrong, Ctrl-C included, nothing is left running.
+    A port that somebody took in the meantime costs one more try, with another port. Whatever goes wrong,
+    Ctrl-C included, nothing is left running.
 
     Raises:
         BootFailed: it died, hung or met a foreign server; the diagnosis holds the root cause.
         NotAsAsked: it runs something else than asked.
         LabError: no vLLM in the interpreter.
     """
+    try:
+        return _boot_once(spec, book, settings, progress)
+    except BootFailed as error:
+        if error.diagnosis.category is not Category.PORT_IN_USE or "port" in spec.flags:
+            raise
+        progress(spec.name, "its port was taken: trying another", 0.0)
+        return _boot_once(spec, book, settings, progress)
+
+
+def _boot_once(spec: EngineSpec, book: EngineBook, settings: BootSettings, progress: Progress) -> Engine:
     golden = spec.platform == "golden"
     install = golden_install() if golden else find_install(spec.python)
     model, random_weights = (spec.model, False) if golden else _model(spec, book, settings)
