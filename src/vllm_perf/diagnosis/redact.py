@@ -24,7 +24,8 @@ _VALUE = r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[^\s"',;&)}\]\[{]+)"""
 _LIST = rf"(?:\[\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\]|{_VALUE})"
 # Names whose value is a secret; `bos_token` and its kin are words of a tokenizer, `max_tokens` is a number.
 _NAME = (
-    r"(?<![A-Za-z0-9_.])"
+    # Prose speaks of "the first token: …"; in a name it would be "first_token".
+    r"(?<![A-Za-z0-9_.])(?<!\bfirst )(?<!\blast )(?<!\bnext )(?<!\bone )(?<!\bno )(?<!\bper )"
     r"(?!(?:bos|eos|pad|unk|sep|cls|mask|image|stop|first|last|next|end|start|max|min)_token)"
     r"[A-Za-z0-9_.-]*?"
     r"(?:api[ _-]?keys?|auth[_-]?token|access[_-]?token|refresh[_-]?token|id[_-]?token|api[_-]?token|token"
