@@ -184,22 +184,64 @@ def test_whole_suite_against_a_server_that_repeats_the_key(
         _suite(tmp_path, environment, url, "m", failing=True)
 
 
+@pytest.mark.parametrize("place", ["flag", "environment"])
+def test_whole_suite_with_an_engine_of_its_own_that_wants_the_key(
+    place: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The key stands in the engine's own data; golden's command line shows it as vLLM's log used to."""
+    project = _planted(tmp_path, environment)
+    flags = "itl-ms = 15, ttft-ms = 100"
+    project.engines(
+        "flags = { ttft-ms = 100, itl-ms = 15 }",
+        f'flags = {{ {flags}, api-key = "{MARK}" }}'
+        if place == "flag"
+        else f'flags = {{ {flags} }}\nenv = {{ VLLM_API_KEY = "{MARK}" }}',
+    )
+    run = project.run_apart(*_everything(project), "--showlocals", "--tb=long", "-k", "[last:")
+    assert run.ended("passed"), run.text
+    _clean_but_the_plant(run.text, project)
+
+
+def test_engine_that_repeats_the_key_while_it_fails_to_boot(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    project = _planted(tmp_path, environment)
+    project.engines(
+        "flags = { ttft-ms = 100, itl-ms = 15 }", f'flags = {{ api-key = "{MARK}", no-such-flag = "{MARK}" }}'
+    )
+    run = project.run_apart(*_everything(project), "--showlocals", "--tb=long", "-k", "[last:")
+    assert run.code == 11, run.text
+    logs = [path.read_text() for path in project.root.rglob("*.log")]
+    assert any("unrecognized arguments: --no-such-flag [redacted]" in log for log in logs), logs
+    assert "FLAG_UNKNOWN" in run.text
+    _clean_but_the_plant(run.text, project)
+
+
+def _clean_but_the_plant(printed: str, project: Project) -> None:
+    """Search everything but the engines file, where the key was planted."""
+    (project.root / "fixtures" / "engines.toml").unlink()
+    _clean(printed, project.root)
+
+
 def _suite(
     folder: Path, environment: dict[str, str], base_url: str, model: str, *, failing: bool = False
 ) -> None:
-    project = Project(folder / "project")
-    planted = {name: value for name, value in environment.items() if value == MARK}
-    project.env |= planted
-    outputs = [
-        f"--{name}={project.root / path}"
-        for name, path in (
-            ("perf-html", "report.html"),
-            ("perf-markdown", "summary.md"),
-            ("benchmark-json", "b.json"),
-        )
-    ]
+    project = _planted(folder, environment)
     where = ("--perf-base-url", base_url, "--perf-model", model, "--perf-api-key-env", "LAB_KEY")
-    run = project.run_apart(*where, *outputs, "--showlocals", "--tb=long", golden=False)
+    run = project.run_apart(*where, *_everything(project), "--showlocals", "--tb=long", golden=False)
     assert run.cases, run.text
     assert bool(run.ended("passed")) is not failing, run.text
     _clean(run.text, project.root)
+
+
+def _planted(folder: Path, environment: dict[str, str]) -> Project:
+    """Return a project with the mark in its environment."""
+    project = Project(folder / "project")
+    project.env |= {name: value for name, value in environment.items() if value == MARK}
+    return project
+
+
+def _everything(project: Project) -> list[str]:
+    """Return the options that make the suite write all that it can write."""
+    outputs = {"perf-html": "report.html", "perf-markdown": "summary.md", "benchmark-json": "b.json"}
+    return [f"--{name}={project.root / path}" for name, path in outputs.items()]

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import psutil
 import pytest
 
-from fixtures.booting import Booter, Change
+from fixtures.booting import Booter, Change, leftovers
 from vllm_perf.cli import main
 from vllm_perf.engine.boot import BootSettings
 from vllm_perf.engine.engine import Engine
@@ -37,41 +38,83 @@ def server(book: EngineBook, settings: BootSettings, device: None, changed: Chan
         engine = booter.boot(spec.model_copy(update={"expect": expect}))
     yield engine
     engine.stop()
+    assert leftovers() == []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
     """One request with something wrong: what is sent, and what must be said about it.
 
-    ``url`` and ``remedy`` may name {root}, {port}, {free}, {model}; ``key`` is ``None`` for no key at all.
+    ``url``, ``evidence`` and ``remedy`` may name {root}, {port}, {free}, {model}; ``key`` is ``None`` for no
+    key at all. ``evidence`` must stand in what probe saw and in what the doctor found.
     """
 
     category: Category
+    evidence: str
     remedy: str
     url: str = "{root}/v1"
     key: str | None = KEY
     model: str = "{model}"
 
 
+REFUSED = "Unauthorized"
 KEYS: dict[str, Wrong] = {
     "wrong key": Wrong(
-        key="tstKEY-wrong-0003", category=Category.AUTH_WRONG_OR_MISSING_KEY, remedy="--api-key"
+        key="tstKEY-wrong-0003",
+        category=Category.AUTH_WRONG_OR_MISSING_KEY,
+        evidence=REFUSED,
+        remedy="without --api-key",
     ),
     "the key of the shell that booted it": Wrong(
-        key=INHERITED, category=Category.AUTH_WRONG_OR_MISSING_KEY, remedy="--api-key"
+        key=INHERITED,
+        category=Category.AUTH_WRONG_OR_MISSING_KEY,
+        evidence=REFUSED,
+        remedy="without --api-key",
     ),
-    "no key": Wrong(key=None, category=Category.AUTH_WRONG_OR_MISSING_KEY, remedy="--api-key"),
-    "empty key": Wrong(key="", category=Category.KEY_MALFORMED, remedy=""),
-    "key with a newline": Wrong(key=KEY + "\n", category=Category.KEY_MALFORMED, remedy=""),
+    "no key": Wrong(
+        key=None,
+        category=Category.AUTH_WRONG_OR_MISSING_KEY,
+        evidence=REFUSED,
+        remedy="(--api-key or VLLM_API_KEY)",
+    ),
+    "empty key": Wrong(
+        key="", category=Category.KEY_MALFORMED, evidence="the key is empty", remedy="set the key"
+    ),
+    "key with a newline": Wrong(
+        key=KEY + "\n",
+        category=Category.KEY_MALFORMED,
+        evidence="ends with a newline",
+        remedy="strip the key",
+    ),
 }
 URLS: dict[str, Wrong] = {
-    "no /v1": Wrong(url="{root}", category=Category.BASE_URL_MISSING_V1, remedy="{root}/v1"),
-    "the endpoint in the URL": Wrong(
-        url="{root}/v1/chat/completions", category=Category.BASE_URL_HAS_ENDPOINT, remedy="{root}/v1"
+    "no /v1": Wrong(
+        url="{root}", category=Category.BASE_URL_MISSING_V1, evidence="{root}", remedy="use {root}/v1"
     ),
-    "another port": Wrong(url="http://127.0.0.1:{free}/v1", category=Category.SERVER_DOWN, remedy="port"),
-    "https": Wrong(url="https://127.0.0.1:{port}/v1", category=Category.SCHEME_MISMATCH, remedy="http://"),
-    "misspelt model": Wrong(model="qwen2-smal", category=Category.MODEL_NOT_FOUND, remedy="{model}"),
+    "the endpoint in the URL": Wrong(
+        url="{root}/v1/chat/completions",
+        category=Category.BASE_URL_HAS_ENDPOINT,
+        evidence="already holds the endpoint",
+        remedy="use {root}/v1",
+    ),
+    "another port": Wrong(
+        url="http://127.0.0.1:{free}/v1",
+        category=Category.SERVER_DOWN,
+        evidence="{free}",
+        remedy="port",
+    ),
+    "https": Wrong(
+        url="https://127.0.0.1:{port}/v1",
+        category=Category.SCHEME_MISMATCH,
+        evidence="SSL",
+        remedy="use http://127.0.0.1:{port}/v1",
+    ),
+    "misspelt model": Wrong(
+        model="qwen2-smal",
+        category=Category.MODEL_NOT_FOUND,
+        evidence="qwen2-smal",
+        remedy="{model}",
+    ),
 }
 CASES = {**KEYS, **URLS}
 
@@ -96,7 +139,9 @@ def test_probe_and_doctor_agree(
         "free": free_port(),
         "model": server.target.model,
     }
-    url, model, remedy = (text.format(**names) for text in (wrong.url, wrong.model, wrong.remedy))
+    url, model, evidence, remedy = (
+        text.format(**names) for text in (wrong.url, wrong.model, wrong.evidence, wrong.remedy)
+    )
     key: tuple[str, ...] = ()
     if wrong.key is not None:
         monkeypatch.setenv("LAB_KEY", wrong.key)
@@ -107,10 +152,8 @@ def test_probe_and_doctor_agree(
     took_s = time.monotonic() - started
     assert (probe_code, doctor_code) == (1, 1)
     assert (probe["outcome"], doctor["category"]) == (wrong.category, wrong.category)
-    assert probe["detail"]
-    assert doctor["evidence"]
-    assert probe["remedy"]
-    assert doctor["remedy"]
+    assert evidence in probe["detail"]
+    assert evidence in f"{doctor['cause']} {doctor['evidence']}"
     assert remedy in probe["remedy"]
     assert remedy in doctor["remedy"]
     assert took_s < DIAGNOSED_WITHIN_S
@@ -136,10 +179,12 @@ def test_request_above_the_length_names_the_limit(
 ) -> None:
     monkeypatch.setenv("LAB_KEY", KEY)
     words = ("--api-key-env", "LAB_KEY", *more)
+    started = time.monotonic()
     code, found = _ask("probe", capsys, server.target.base_url, server.target.model, *words)
     assert (code, found["outcome"]) == (1, Category.CONTEXT_OVERFLOW), found
     assert str(LENGTH) in found["detail"]
     assert "--max-model-len" in found["remedy"]
+    assert time.monotonic() - started < DIAGNOSED_WITHIN_S
 
 
 def test_max_tokens_of_nothing_is_blamed_on_the_request(
@@ -147,9 +192,12 @@ def test_max_tokens_of_nothing_is_blamed_on_the_request(
 ) -> None:
     monkeypatch.setenv("LAB_KEY", KEY)
     words = ("--api-key-env", "LAB_KEY", "--max-tokens", "-1")
+    started = time.monotonic()
     code, found = _ask("probe", capsys, server.target.base_url, server.target.model, *words)
     assert (code, found["outcome"]) == (1, Category.MAX_TOKENS_TOO_SMALL), found
-    assert "max_tokens" in found["remedy"]
+    assert "max_tokens" in found["detail"]
+    assert "more max_tokens" in found["remedy"]
+    assert time.monotonic() - started < DIAGNOSED_WITHIN_S
 
 
 def test_key_of_the_shell_does_not_reach_the_engine_and_that_is_said(server: Engine) -> None:
@@ -157,3 +205,12 @@ def test_key_of_the_shell_does_not_reach_the_engine_and_that_is_said(server: Eng
     assert INHERITED not in repr(server.warnings)
     assert ask(f"{server.target.base_url}/models", key=INHERITED).status == 401
     assert ask(f"{server.target.base_url}/models", key=KEY).status == 200
+
+
+def test_key_stands_neither_on_the_command_line_nor_in_the_log(server: Engine) -> None:
+    assert server.process is not None
+    log = server.process.log_path.read_text(encoding="utf-8")
+    assert "Application startup complete" in log
+    for key in (KEY, INHERITED):
+        assert key not in log
+        assert all(key not in word for part in server.process.pids for word in psutil.Process(part).cmdline())

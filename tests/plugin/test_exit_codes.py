@@ -83,7 +83,7 @@ def test_a_server_that_answers_401_to_everything_is_11(project: Project) -> None
     assert "do: " in run.junit
 
 
-def test_an_engine_that_does_not_boot_is_11_and_is_booted_once(ladder: Project) -> None:
+def test_h81_an_engine_that_does_not_boot_is_11_and_is_booted_once(ladder: Project) -> None:
     ladder.engines("flags = { prefix-caching = true }", "flags = { no-such-flag = 1 }")
     ladder.engines('[engines.last]\nextends = "middle"', '[engines.last]\nextends = "first"')
     run = ladder.run("-k", "not gains")

@@ -34,7 +34,7 @@ def test_both_workers_had_tests(two_runs: TwoRuns) -> None:
     assert "[gw1] " in two_runs.spread.text
 
 
-def test_the_second_worker_waits_and_says_so(two_runs: TwoRuns) -> None:
+def test_h82_the_second_worker_waits_and_says_so(two_runs: TwoRuns) -> None:
     assert "vllm-perf: waiting for cpu" in two_runs.spread.text
 
 
@@ -43,7 +43,9 @@ def test_the_record_holds_the_same_series(two_runs: TwoRuns) -> None:
     assert set(rows(spread)) == set(rows(alone))
 
 
-def test_the_saved_rows_are_the_same(two_runs: TwoRuns) -> None:
+def test_h83_the_saved_rows_are_the_same_where_pytest_benchmark_switches_itself_off(
+    two_runs: TwoRuns,
+) -> None:
     alone, spread = two_runs.project.saved()
     assert set(rows(spread)) == set(rows(alone))
 

@@ -9,7 +9,7 @@ from vllm_perf.diagnosis.redact import redact
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.spec.category import Category
 
-_ENDPOINTS = (
+ENDPOINTS = (
     "/chat/completions",
     "/completions",
     "/responses",
@@ -23,7 +23,7 @@ _VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*(?=/|$)")
 
 def without_endpoint(url: str) -> str:
     """Return the base URL of a request to ``url``: without the one endpoint that the client appended."""
-    appended = next((endpoint for endpoint in _ENDPOINTS if url.endswith(endpoint)), "")
+    appended = next((endpoint for endpoint in ENDPOINTS if url.endswith(endpoint)), "")
     return url.removesuffix(appended)
 
 
@@ -36,7 +36,7 @@ def check_base_url(url: str) -> Diagnosis | None:
     path = urlsplit(url).path.rstrip("/")
     if len(_VERSION.findall(path)) > 1:
         return _bad(Category.BASE_URL_HAS_ENDPOINT, "the base URL holds /v1 twice", shown, suggest(url))
-    if path.endswith(_ENDPOINTS):
+    if path.endswith(ENDPOINTS):
         cause = "the base URL already holds the endpoint, which clients append themselves"
         return _bad(Category.BASE_URL_HAS_ENDPOINT, cause, shown, suggest(url))
     if not _VERSION.search(path):
@@ -110,7 +110,7 @@ def _base_path(path: str) -> str:
     changed = True
     while changed:
         changed = False
-        for ending in _ENDPOINTS:
+        for ending in ENDPOINTS:
             if base.endswith(ending):
                 base, changed = base.removesuffix(ending).rstrip("/"), True
     base = re.sub(r"(/v\d+(?:alpha|beta)?\d*)(?:/v\d+)+$", r"\1", base)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vllm_perf.diagnosis.boot_context import BootContext, read_context
 from vllm_perf.diagnosis.boot_state import BootState, read_state
-from vllm_perf.diagnosis.boot_unnamed import hung, interrupted, unnamed
+from vllm_perf.diagnosis.boot_unnamed import SIGNALLED, hung, interrupted, unnamed
 from vllm_perf.diagnosis.errortext import by_process, error_lines
 from vllm_perf.diagnosis.evidence import quote, shortened
 from vllm_perf.diagnosis.logtext import Line, read_lines
@@ -50,7 +50,7 @@ def classify_boot(
     context = read_context(
         lines, log_text=log_text, argv=argv, exit_code=exit_code, vllm_version=vllm_version
     )
-    errors = error_lines(_before_stop(lines, state))
+    errors = error_lines(_before_the_end(lines, state, exit_code))
     died = exit_code is not None or state.fatal
     root = find_root(by_process(errors), lines, died=died) if _may_blame(state, alive=alive) else None
     if root is not None:
@@ -77,14 +77,17 @@ def _may_blame(state: BootState, *, alive: bool) -> bool:
     return not alive or state.fatal
 
 
-def _before_stop(lines: Sequence[Line], state: BootState) -> Sequence[Line]:
+def _before_the_end(lines: Sequence[Line], state: BootState, exit_code: int | None) -> Sequence[Line]:
     """Leave out what came after a stop that was asked for, and requests' errors before a later death."""
     if state.stopped_on_request:
         return [line for line in lines if line.number < (state.stop_asked_at or 0)]
-    if state.serving_at is None or not state.fatal:
+    if state.serving_at is None or not (state.fatal or exit_code in SIGNALLED):
         return lines
-    # Once it serves, the API server complains about requests; an engine that dies says so itself.
-    others = [line for line in lines if line.number > state.serving_at and line.process != "APIServer"]
+    # Once it serves, the API server and its web server (which names no process) complain about requests; an
+    # engine that dies says so itself.
+    others = [
+        line for line in lines if line.number > state.serving_at and line.process not in ("APIServer", "")
+    ]
     return others if any(line.process for line in lines) else lines
 
 

@@ -24,6 +24,8 @@ _FATAL = re.compile(
     r" Python error"
     r"|terminate called after throwing|\[Errno 98\]|Segmentation fault|Engine (?:core )?died"
     r"|ERROR: Exception in lifespan|Application startup failed"
+    # What a shell says of a program that a signal ended.
+    r"|^Killed$|^Bus error|\bline \d+:\s+\d+ (?:Killed|Aborted|Segmentation fault|Bus error)"
 )
 # A process vanished; exceptions that follow are only how the others noticed. vLLM 0.32 says it of the engine
 # in a warning, and then leaves with exit code 0.
@@ -31,6 +33,7 @@ _GONE = re.compile(
     r"engine core exited unexpectedly|Worker proc \S+ died unexpectedly|Engine core proc(?:ess)?"
     r" .*died unexpectedly"
 )
+_OF_REQUESTS = re.compile(r"\s*(?:Received request|Generated response|Added request)\b")
 _WAITING = re.compile(r"Waiting for \d+ (?:local, \d+ remote )?core engine proc\(?s?\)?")
 
 
@@ -60,6 +63,8 @@ class BootState:
 
 def read_state(lines: Sequence[Line]) -> BootState:
     """Read how far the boot came."""
+    # Logged prompts and answers may say anything.
+    lines = [line for line in lines if not _OF_REQUESTS.match(line.text)]
     meaningful = [line for line in lines if line.text.strip()]
     return BootState(
         serving_at=_first(_SERVING, lines),

@@ -15,6 +15,8 @@ _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _CRASHED = tuple(
     code for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS) for code in (-number, 128 + number)
 )
+# Exit codes of a process that was ended from outside or crashed below Python.
+SIGNALLED = (*_KILLED, *_CRASHED)
 
 
 def hung(state: BootState, elapsed_s: float | None) -> Diagnosis:

@@ -53,6 +53,8 @@ def texts(errors: tuple[BaseException, ...]) -> str:
 
 def innermost_line(errors: tuple[BaseException, ...]) -> str:
     """Return the cause that says most: the operating system's error, else the last one with a text."""
+    # A StopIteration only says where a parser stood.
+    errors = tuple(error for error in errors if not isinstance(error, StopIteration)) or errors
     system = [error for error in errors if isinstance(error, OSError) and str(error).strip()]
     for error in system[-1:] or reversed(errors):
         if str(error).strip():

@@ -3,7 +3,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vllm_perf.diagnosis.logtext import Line
@@ -15,11 +15,13 @@ _ERROR_START = re.compile(
     r"|The above exception was|During handling of the above|Process \S+:$|\[E\d{4} |Fatal Python error"
     r"|terminate called|Exception: |Segmentation fault|Bus error|Killed\b|KeyboardInterrupt"
 )
-_WARNING_START = re.compile(r"\S+\.py:\d+: \w*Warning: |\[[WI]\d{4} |Warning: |\w*Warning: ")
+_WARNING_START = re.compile(r"\S+\.py:\d+: \w*Warning: |\[[WI](?:\d{4})? |Warning: |\w*Warning: ")
 EXCEPTION = re.compile(
     r"(?:[A-Za-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: |$|\()|Exception: "
 )
-_HANDLED = re.compile(r"During handling of the above exception, another exception occurred")
+_FRAME = re.compile(r'\s+File "')
+# Here a variable of the environment is read: its name stands in the source line, and nowhere else.
+_TELLING_FRAME = re.compile(r'vllm/envs\.py", line \d+')
 # Errors that only say that another process failed; the cause stands above them.
 WRAPPER = re.compile(
     r"Engine core initialization failed|Engine process failed to start|EngineCore failed to start"
@@ -44,23 +46,46 @@ class ErrorText:
 
 
 def error_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return the lines that belong to errors: no INFO, no warnings, no frames of tracebacks."""
+    """Return the lines that belong to errors: no INFO, no warnings, of tracebacks only telling frames."""
     kept: list[Line] = []
     # Per process: whether the last statement was an error, and whether we stand inside a traceback's frames.
     is_error: dict[str, bool] = {}
     in_frames: dict[str, bool] = {}
-    for line in lines:
+    frame: dict[str, list[Line]] = {}
+    for line in _without_ignored(lines):
         process, text = line.process, line.text
         is_error[process] = _is_error(line, is_error.get(process, True))
         if text.lstrip().startswith("Traceback (most recent call last)"):
             in_frames[process] = True
             continue
         if in_frames.get(process) and text[:1].isspace():
+            # Only the innermost frame may say more than the exception itself.
+            frame[process] = [line] if _FRAME.match(text) else [*frame.get(process, []), line]
             continue
+        innermost = frame.pop(process, [])
+        if innermost and is_error[process] and _TELLING_FRAME.search(innermost[0].text):
+            kept.extend(innermost)
         in_frames[process] = False
         if is_error[process]:
             kept.append(line)
     return tuple(kept)
+
+
+def _without_ignored(lines: Sequence[Line]) -> Iterator[Line]:
+    """Leave out exceptions in destructors, which end nothing, with their tracebacks."""
+    state = ""
+    for line in lines:
+        if line.text.startswith("Exception ignored "):
+            state = "announced"
+        elif state == "announced" and line.text.startswith("Traceback"):
+            state = "frames"
+        elif state == "frames" and not line.text[:1].isspace():
+            state = ""  # the exception itself, after its frames
+            continue
+        elif state == "announced":
+            state = ""
+        if not state:
+            yield line
 
 
 def _is_error(line: Line, before: bool) -> bool:

@@ -8,6 +8,7 @@ from vllm_perf.diagnosis import http_requests as asked
 from vllm_perf.diagnosis import http_servers as served
 from vllm_perf.diagnosis.answer import Answer, Hints
 from vllm_perf.diagnosis.envelope import read_envelope
+from vllm_perf.diagnosis.http_paths import path
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.spec.category import Category
 
@@ -24,10 +25,11 @@ _RULES: tuple[Callable[[Answer], Diagnosis | None], ...] = (
     asked.key,
     asked.rate,
     asked.model,
-    asked.path,
+    path,
     asked.max_tokens,
     served.dead_engine,
     between.unreachable_behind_gateway,
+    served.unavailable,
     served.gateway,
     asked.bad_request,
     served.server_error,

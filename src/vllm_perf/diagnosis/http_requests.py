@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for answers that blame the request: its key, URL, model or parameters."""
+"""Rules for answers that blame the request: its key, model or parameters."""
 
 import email.utils
 import re
 import time
-from urllib.parse import urlsplit
 
 from vllm_perf.diagnosis.answer import Answer
-from vllm_perf.diagnosis.base_url import check_base_url
 from vllm_perf.diagnosis.context_overflow import Overflow, read_overflow
 from vllm_perf.diagnosis.nearest import nearest_name
 from vllm_perf.diagnosis.types import Diagnosis
@@ -156,7 +154,7 @@ def rate(answer: Answer) -> Diagnosis | None:
     )
     if answer.status not in (429, 529) and not (spent and answer.status in (400, 402, 403)):
         return None
-    wait_s = _retry_after_s(answer)
+    wait_s = retry_after_s(answer)
     figures: dict[str, float | int | str] = {} if wait_s is None else {"retry_after_s": wait_s}
     if spent:
         return answer.diagnosis(
@@ -165,16 +163,21 @@ def rate(answer: Answer) -> Diagnosis | None:
             "top up or change the key",
             figures,
         )
-    pause = f"wait {wait_s:g} s (Retry-After) and" if wait_s is not None else "wait and"
     return answer.diagnosis(
         Category.RATE_LIMITED,
         "the server refuses more requests for now; a load test through such a limit measures the limit",
-        f"{pause} ask with less concurrency or a lower rate, or have the limit raised",
+        f"{pause(wait_s)} ask with less concurrency or a lower rate, or have the limit raised",
         figures,
     )
 
 
-def _retry_after_s(answer: Answer) -> float | None:
+def pause(wait_s: float | None) -> str:
+    """Return the beginning of an advice to wait."""
+    return f"wait {wait_s:g} s (Retry-After) and" if wait_s is not None else "wait and"
+
+
+def retry_after_s(answer: Answer) -> float | None:
+    """Return how many seconds the server asks to wait, ``None`` where it does not say."""
     # LiteLLM hands on what the server behind it said under a name of its own.
     after = answer.header("retry-after") or answer.header("llm_provider-retry-after")
     milliseconds = answer.header("retry-after-ms")
@@ -224,29 +227,6 @@ def _list_remedy(listed: str) -> str:
     if listed:
         return f"ask for one of the served ids: {listed}"
     return "take the id from GET /v1/models: vLLM serves --served-model-name, else the exact --model string"
-
-
-def path(answer: Answer) -> Diagnosis | None:
-    """The path does not exist: ``/v1`` is missing, or the endpoint is in the base URL."""
-    if answer.status not in (404, 405):
-        return None
-    base = _base_of(answer.url)
-    wrong = check_base_url(base)
-    if wrong is None:
-        return answer.diagnosis(
-            Category.NOT_FOUND,
-            "the server has no such path, although the base URL looks right",
-            "check host, port and prefix: does vLLM listen there (GET /version) and serve this endpoint?",
-        )
-    return answer.diagnosis(wrong.category, wrong.cause, wrong.remedy, wrong.figures)
-
-
-def _base_of(url: str) -> str:
-    parts = urlsplit(url)
-    for ending in ("/chat/completions", "/completions", "/responses", "/messages", "/embeddings", "/models"):
-        if parts.path.endswith(ending):
-            return parts._replace(path=parts.path.removesuffix(ending), query="").geturl()
-    return parts._replace(query="").geturl()
 
 
 def max_tokens(answer: Answer) -> Diagnosis | None:

@@ -5,11 +5,20 @@ from urllib.parse import urlsplit
 
 from vllm_perf.diagnosis.answer import Answer
 from vllm_perf.diagnosis.base_url import check_base_url, suggest, with_scheme, without_endpoint
+from vllm_perf.diagnosis.http_requests import pause, retry_after_s
 from vllm_perf.diagnosis.proxies import loopback_without_exclusion
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.spec.category import Category
 
 _GATEWAY_STATUS = (502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 530)
+# What vLLM itself says when it takes no request for now, with an error type of its own spelling.
+_VLLM_TYPES = (
+    "serviceunavailableerror",
+    "service unavailable",
+    "internalservererror",
+    "toomanyrequestserror",
+)
+_BUSY = ("overload", "queue", "capacity", "too many", "busy", "retry", "try again", "scaling", "draining")
 _DEAD = (
     "enginecore encountered an issue",
     "enginedeaderror",
@@ -119,6 +128,28 @@ def dead_engine(answer: Answer) -> Diagnosis | None:
         Category.ENGINE_DIED,
         "vLLM's engine process has died; only the API server is left",
         "read the server's log above the first EngineDeadError for the cause, and restart it",
+    )
+
+
+def unavailable(answer: Answer) -> Diagnosis | None:
+    """vLLM itself answers 503: it is up, and takes no requests for now or failed one that may be repeated."""
+    body = answer.body
+    is_vllm = body.shape in ("nested", "flat") and body.type.lower() in _VLLM_TYPES and body.code == "503"
+    scaling = body.shape == "string" and answer.says("model is currently scaling")
+    if answer.status != 503 or not (is_vllm or scaling) or answer.says("litellm."):
+        return None
+    wait_s = retry_after_s(answer)
+    if answer.says(*_BUSY) or wait_s is not None:
+        return answer.diagnosis(
+            Category.RATE_LIMITED,
+            "vLLM itself is up and takes no more requests for now (its own 503, not a gateway's)",
+            f"{pause(wait_s)} ask with less concurrency; see what it does in its log (queue, scaling)",
+            {} if wait_s is None else {"retry_after_s": wait_s},
+        )
+    return answer.diagnosis(
+        Category.SERVER_ERROR,
+        "vLLM itself answered 503: it is up, but could not serve this request",
+        "read the server's log at that moment",
     )
 
 

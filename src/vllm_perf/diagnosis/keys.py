@@ -23,6 +23,16 @@ def key_problem(key: str | None) -> str | None:
     return None
 
 
+def key_remedy(key: str | None) -> str:
+    """Return what to do about a key that ``key_problem`` objects to."""
+    if not (key or "").strip():
+        return "set the key where it is read from; for a server that wants none leave it out, or use EMPTY"
+    return (
+        "strip the key where it is read ($(cat FILE) drops a newline, reading a file in Python does not), "
+        "without quotation marks and the word Bearer"
+    )
+
+
 def _edge(key: str) -> str:
     return "begins" if key[:1].isspace() else "ends"
 

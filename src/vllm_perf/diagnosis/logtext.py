@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strip the prefixes off a vLLM log, whoever put them there, and say which process wrote each line."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from vllm_perf.diagnosis.carrier import uncarried
+
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
 # In front of what vLLM wrote: docker-compose, Kubernetes, ISO time stamps of platforms, syslog.
 _PLATFORM = re.compile(
     r"(?:[\w.-]+\s*\|\s)"
     r"|(?:\[?\d{4}-\d\d-\d\d[T"
     r" ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?\s(?:(?:stdout|stderr) [FP]\s)?)"
-    r"|(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@-]+(?:\[\d+\])?: )"
+    r"|(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:\S+ (?!error: |warning: )[\w.@-]+(?:\[\d+\])?: )?)"
+    r"|(?:\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s)|(?:\[\s*\d+\.\d+\]\s)"
     r"|(?:\[(?:resource\.labels\.)?[\w.]+: [^\]]*\]\s?)"
     r"|(?:\[(?:Stage-|rank|default)\d+\]:?\s?)"
     r"|(?:\[pod/[^\]]*\]\s)"
@@ -59,8 +60,8 @@ def read_lines(log_text: str) -> tuple[Line, ...]:
 
 def _lines(log_text: str) -> Iterator[Line]:
     process = ""
-    for number, raw in enumerate(log_text.split("\n"), 1):
-        text, found = _strip(_unwrap_json(_last_state(_ANSI.sub("", raw))))
+    for number, raw in uncarried(log_text, lambda text: _strip(text)[0]):
+        text, found = _strip(raw)
         if _PROGRESS.search(text) or _NOISE.match(text):
             continue
         process = found.process or ("" if found.level else process)
@@ -80,25 +81,6 @@ class _Found:
     process: str = ""
     level: Level | None = None
     source: str = ""
-
-
-def _last_state(raw: str) -> str:
-    """Return what a terminal would show of a line that was rewritten with carriage returns."""
-    return next((part for part in reversed(raw.split("\r")) if part.strip()), "")
-
-
-def _unwrap_json(text: str) -> str:
-    """Return the message of a line of a JSON log (docker's json-file, structured platforms)."""
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return text
-    if not isinstance(data, dict):
-        return text
-    message = next((data[key] for key in ("log", "message", "msg") if isinstance(data.get(key), str)), None)
-    return text if message is None else message.rstrip("\n")
 
 
 def _strip(text: str) -> tuple[str, _Found]:

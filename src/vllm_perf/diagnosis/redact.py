@@ -12,13 +12,20 @@ MASK = "[redacted]"
 _MASKED = MASK.strip("[]")
 
 # Stand-ins that people type where no key is wanted; hiding them would only hide the evidence.
-NOT_SECRET = frozenset({"", "empty", "none", "null", "false", "true", "dummy", "no-key", "not-needed", MASK})
+# Switches have names like credentials too (HF_HUB_DISABLE_IMPLICIT_TOKEN=1).
+NOT_SECRET = frozenset(
+    (
+        "", "empty", "none", "null", "false", "true", "0", "1", "yes", "no", "on", "off",
+        "dummy", "no-key", "not-needed", MASK,
+    )
+)  # fmt: skip
 
 _VALUE = r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[^\s"',;&)}\]\[{]+)"""
 _LIST = rf"(?:\[\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\]|{_VALUE})"
 # Names whose value is a secret; `bos_token` and its kin are words of a tokenizer, `max_tokens` is a number.
 _NAME = (
-    r"(?<![A-Za-z0-9_.])"
+    # Prose speaks of "the first token: …"; in a name it would be "first_token".
+    r"(?<![A-Za-z0-9_.])(?<!\bfirst )(?<!\blast )(?<!\bnext )(?<!\bone )(?<!\bno )(?<!\bper )"
     r"(?!(?:bos|eos|pad|unk|sep|cls|mask|image|stop|first|last|next|end|start|max|min)_token)"
     r"[A-Za-z0-9_.-]*?"
     r"(?:api[ _-]?keys?|auth[_-]?token|access[_-]?token|refresh[_-]?token|id[_-]?token|api[_-]?token|token"
@@ -27,7 +34,9 @@ _NAME = (
 )
 _PREFIXED = (
     r"(?<![A-Za-z0-9])(?:sk|pk|rk)-[A-Za-z0-9_*.…-]{2,}[A-Za-z0-9_*]"
-    r"|(?<![A-Za-z0-9_])(?:hf|gsk|ghp|gho|ghs|github_pat|glpat|r8|nvapi|xai|xox[abp])[_-][A-Za-z0-9_-]{8,}"
+    # No underscore inside: `hf_hub_download` is a function.
+    r"|(?<![A-Za-z0-9_])hf_[A-Za-z0-9]{12,}(?![A-Za-z0-9_])"
+    r"|(?<![A-Za-z0-9_])(?:gsk|ghp|gho|ghs|github_pat|glpat|r8|nvapi|xai|xox[abp])[_-][A-Za-z0-9_-]{8,}"
     r"|(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{20,}"
     r"|(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"
     r"|(?<![A-Za-z0-9])[A-Za-z0-9-]{1,8}\*{3,}[A-Za-z0-9]{2,8}(?![A-Za-z0-9])"
@@ -123,9 +132,11 @@ def _spellings(secrets: Iterable[str]) -> list[re.Pattern[str]]:
         if not _is_secret(secret):
             continue
         bare = secret.strip()
-        escaped = (repr(secret)[1:-1], repr(secret.encode())[2:-1], json.dumps(secret)[1:-1])
-        digest = hashlib.sha256(bare.encode()).hexdigest()
-        texts.update((secret, bare, quote(secret, safe=""), digest, *escaped))
+        # Variables may hold bytes that are no text.
+        data = secret.encode("utf-8", "surrogateescape")
+        escaped = (repr(secret)[1:-1], repr(data)[2:-1], json.dumps(secret)[1:-1])
+        digest = hashlib.sha256(bare.encode("utf-8", "surrogateescape")).hexdigest()
+        texts.update((secret, bare, quote(data, safe=""), digest, *escaped))
     # Longest first, so that a secret which contains another goes as a whole.
     return [_literal(text) for text in sorted(texts, key=len, reverse=True) if text]
 

@@ -5,7 +5,7 @@ import re
 
 from vllm_perf.diagnosis.base_url import check_base_url, suggest
 from vllm_perf.diagnosis.failure import Failure
-from vllm_perf.diagnosis.keys import key_problem
+from vllm_perf.diagnosis.keys import key_problem, key_remedy
 from vllm_perf.diagnosis.proxies import ProxyProblem, find_problems
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.spec.category import Category
@@ -30,7 +30,7 @@ def malformed_key(failure: Failure) -> Diagnosis | None:
     return failure.diagnosis(
         Category.KEY_MALFORMED,
         f"{problem}, so the client refused to send it",
-        "strip it where it is read: $(cat FILE) drops the newline, reading a file in Python does not",
+        key_remedy(failure.key),
     )
 
 

@@ -5,7 +5,7 @@ import http.client
 from dataclasses import replace
 
 from vllm_perf.diagnosis.base_url import check_base_url, host_and_port
-from vllm_perf.diagnosis.keys import key_problem
+from vllm_perf.diagnosis.keys import key_problem, key_remedy
 from vllm_perf.diagnosis.proxies import find_problems, loopback_without_exclusion
 from vllm_perf.diagnosis.redact import redact
 from vllm_perf.diagnosis.types import Diagnosis
@@ -58,8 +58,7 @@ def key_can_be_sent(patient: Patient) -> Diagnosis | None:
         category=Category.KEY_MALFORMED,
         cause=problem,
         evidence=f"a key of {len(patient.key or '')} characters",
-        remedy="strip it where it is read: $(cat FILE) drops a trailing newline, reading a file in "
-        "Python does not",
+        remedy=key_remedy(patient.key),
     )
 
 

@@ -10,7 +10,13 @@ from typing import Any, Protocol
 
 from vllm_perf.diagnosis.boot import classify_boot
 from vllm_perf.diagnosis.types import Diagnosis
-from vllm_perf.engine.command import build_command, build_environment, resolve_weights, scrubbed
+from vllm_perf.engine.command import (
+    build_command,
+    build_environment,
+    resolve_weights,
+    scrubbed,
+    server_key,
+)
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.errors import BootFailed
 from vllm_perf.engine.http import ask
@@ -45,13 +51,24 @@ class BootSettings:
 def boot(spec: EngineSpec, book: EngineBook, settings: BootSettings, progress: Progress) -> Engine:
     """Boot ``spec`` and return it ready and proven.
 
-    Whatever goes wrong, Ctrl-C included, nothing is left running.
+    A port that somebody took in the meantime costs one more try, with another port. Whatever goes wrong,
+    Ctrl-C included, nothing is left running.
 
     Raises:
         BootFailed: it died, hung or met a foreign server; the diagnosis holds the root cause.
         NotAsAsked: it runs something else than asked.
         LabError: no vLLM in the interpreter.
     """
+    try:
+        return _boot_once(spec, book, settings, progress)
+    except BootFailed as error:
+        if error.diagnosis.category is not Category.PORT_IN_USE or "port" in spec.flags:
+            raise
+        progress(spec.name, "its port was taken: trying another", 0.0)
+        return _boot_once(spec, book, settings, progress)
+
+
+def _boot_once(spec: EngineSpec, book: EngineBook, settings: BootSettings, progress: Progress) -> Engine:
     golden = spec.platform == "golden"
     install = golden_install() if golden else find_install(spec.python)
     model, random_weights = (spec.model, False) if golden else _model(spec, book, settings)
@@ -100,7 +117,7 @@ def _wait(spec: EngineSpec, process: EngineProcess, install: Install, progress: 
         return wait_until_ready(
             process,
             spec.model_id,
-            key=_key(spec),
+            key=server_key(spec),
             timeout_s=spec.boot_timeout_s,
             progress=show,
         )
@@ -108,11 +125,6 @@ def _wait(spec: EngineSpec, process: EngineProcess, install: Install, progress: 
         raise BootFailed(
             f"engine '{spec.name}' did not boot: {error}", _diagnose(process, install, error)
         ) from error
-
-
-def _key(spec: EngineSpec) -> str | None:
-    key = spec.env.get("VLLM_API_KEY") or spec.flags.get("api-key")
-    return str(key) if key else None
 
 
 def _diagnose(process: EngineProcess, install: Install, error: Exception) -> Diagnosis:
@@ -156,14 +168,14 @@ def _last_line(log: str) -> str:
 
 def _describe(spec: EngineSpec, process: EngineProcess, ready: ReadyTimes, install: Install) -> Engine:
     root = f"http://127.0.0.1:{process.port}"
-    models = ask(f"{root}/v1/models", key=_key(spec)).json() or {}
+    models = ask(f"{root}/v1/models", key=server_key(spec)).json() or {}
     served: dict[str, Any] = next(
         (item for item in models.get("data", []) if item.get("id") == spec.model_id), {}
     )
     kept_out = scrubbed(os.environ)
     return Engine(
         spec=spec,
-        target=Target(base_url=f"{root}/v1", model=spec.model_id, api_key=_key(spec), name=spec.name),
+        target=Target(base_url=f"{root}/v1", model=spec.model_id, api_key=server_key(spec), name=spec.name),
         warnings=(f"kept from the engine: {', '.join(kept_out)}",) if kept_out else (),
         argv=process.argv,
         vllm_version=install.version,

@@ -20,14 +20,21 @@ SCRUBBED = (
     "https_proxy",
     "all_proxy",
 )
+# vLLM reads its key from here as well as from --api-key, where `ps` and older versions' logs show it.
+KEY_VARIABLE, KEY_FLAG = "VLLM_API_KEY", "api-key"
 # Development mode offers /reset_prefix_cache; usage statistics would need a network.
 ALWAYS = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 
 
 def flag_words(flags: Mapping[str, FlagValue]) -> list[str]:
-    """Return flags as command-line words: true → ``--x``, false → ``--no-x``, else ``--x value``."""
+    """Return flags as command-line words: true → ``--x``, false → ``--no-x``, else ``--x value``.
+
+    The key is left out: it goes into the environment.
+    """
     words: list[str] = []
     for name, value in flags.items():
+        if name == KEY_FLAG:
+            continue
         if isinstance(value, bool):
             words.append(f"--{name}" if value else f"--no-{name}")
         else:
@@ -54,9 +61,7 @@ def build_command(
             "--model",
             spec.model_id,
         ]
-        return words + [
-            word for name, value in spec.flags.items() for word in (f"--{name}", str(value).lower())
-        ]
+        return words + [word for name, value in spec.flags.items() for word in (f"--{name}", _word(value))]
     if install.has_serve:
         words = [install.python, "-m", "vllm.entrypoints.cli.main", "serve", model]
     else:
@@ -67,13 +72,26 @@ def build_command(
     return words + flag_words(spec.flags)
 
 
+def _word(value: FlagValue) -> str:
+    """Return a flag's value as the golden engine reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def build_environment(spec: EngineSpec, token: str, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the child's environment: ours without what would change the measurement, plus the engine's.
 
     ``token`` marks the whole process tree, so that orphans can be told from other people's engines.
     """
     base = {key: value for key, value in inherited.items() if key not in SCRUBBED}
-    return {**base, **ALWAYS, **spec.env, OWNER_VARIABLE: token}
+    key = server_key(spec)
+    own = {**spec.env, KEY_VARIABLE: key} if key else spec.env
+    return {**base, **ALWAYS, **own, OWNER_VARIABLE: token}
+
+
+def server_key(spec: EngineSpec) -> str | None:
+    """Return the key that the engine asks for; the flag outweighs the variable, as in vLLM itself."""
+    key = spec.flags.get(KEY_FLAG) or spec.env.get(KEY_VARIABLE)
+    return str(key) if key else None
 
 
 def scrubbed(inherited: Mapping[str, str]) -> tuple[str, ...]:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import psutil
 
+from vllm_perf.diagnosis.redact import Redactor
 from vllm_perf.engine.command import OWNER_VARIABLE
+from vllm_perf.engine.kept_log import redact_file, secrets_of
 from vllm_perf.engine.state import LiveNote
 from vllm_perf.engine.tree import alive, descendants, end_tree
 
@@ -31,7 +33,11 @@ def new_token() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class EngineProcess:
-    """A started server. ``seen`` collects its descendants while it lives: some outlive their parent."""
+    """A started server. ``seen`` collects its descendants while it lives: some outlive their parent.
+
+    ``redact`` knows every credential that the server was given: what is read of its log is clean at any time,
+    the log itself once the server has ended.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -39,6 +45,7 @@ class EngineProcess:
     port: int
     log_path: Path
     popen: subprocess.Popen[bytes]
+    redact: Redactor = field(default_factory=Redactor)
     seen: set[psutil.Process] = field(default_factory=set)
 
     @classmethod
@@ -67,6 +74,7 @@ class EngineProcess:
             port=port,
             log_path=log_path,
             popen=popen,
+            redact=secrets_of(argv, env),
         )
         process.note().write()
         return process
@@ -99,17 +107,18 @@ class EngineProcess:
         return frozenset(process.pid for process in self.seen if alive(process))
 
     def log_text(self, last_bytes: int | None = None) -> str:
-        """Return the log so far, or its last bytes."""
+        """Return the log so far, or its last bytes, without any credential."""
         try:
             data = self.log_path.read_bytes()
         except OSError:
             return ""
-        return (data if last_bytes is None else data[-last_bytes:]).decode("utf-8", "replace")
+        return self.redact((data if last_bytes is None else data[-last_bytes:]).decode("utf-8", "replace"))
 
     def stop(self, patience_s: float = 8.0) -> tuple[int, ...]:
-        """End the whole tree and remove the note; return the pids that had to be killed."""
+        """End the whole tree, clean the log, remove the note; return the pids that had to be killed."""
         self.look()
         killed = end_tree(self.token, group=self.popen.pid, known=self.seen, patience_s=patience_s)
         self.popen.wait(timeout=10)
+        redact_file(self.log_path, self.redact)
         self.note().remove()
         return killed

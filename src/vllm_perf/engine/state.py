@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from vllm_perf.diagnosis.redact import Redactor
+from vllm_perf.engine.kept_log import redact_file
 from vllm_perf.engine.tree import end_tree
 
 
@@ -74,6 +76,8 @@ def sweep_orphans() -> tuple[str, ...]:
         if note.owner_lives:
             continue
         ended = end_tree(note.token, group=None, patience_s=2.0)
+        # Its key is not known here: what looks like a credential is taken out all the same.
+        redact_file(Path(note.log_path), Redactor())
         note.remove()
         forced = f"; {len(ended)} of its processes had to be killed" if ended else ""
         said.append(

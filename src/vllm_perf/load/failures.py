@@ -8,7 +8,7 @@ from typing import NamedTuple
 from vllm_perf.diagnosis.answer import Hints
 from vllm_perf.diagnosis.connection import classify_exception
 from vllm_perf.diagnosis.http import classify_response
-from vllm_perf.diagnosis.keys import key_problem
+from vllm_perf.diagnosis.keys import key_problem, key_remedy
 from vllm_perf.diagnosis.redact import redact
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.load.address import parse_address
@@ -45,7 +45,9 @@ class NoAnswer(ConnectionResetError):
 def malformed_key(target: Target) -> Failure | None:
     """Return a failure for a key that no header may hold; its text shows no part of the key."""
     problem = key_problem(target.api_key)
-    return Failure(Category.KEY_MALFORMED, f"nothing was sent: {problem}") if problem else None
+    if problem is None:
+        return None
+    return Failure(Category.KEY_MALFORMED, f"nothing was sent: {problem}", key_remedy(target.api_key))
 
 
 def way_failure(error: BaseException, target: Target, url: str) -> Failure:

@@ -88,6 +88,8 @@ def _document(head: bytes) -> Judgement | None:
         if head.lstrip()[:1] in (b"<", b"{", b"["):
             return Category.MALFORMED_STREAM, f"HTTP 200, but no event stream: {excerpt(head)}"
         return None
+    if value is None:
+        return Category.NULL_EVENT, "a stream was asked for, JSON null came as the whole body"
     error = error_text(value) if isinstance(value, dict) else None
     if error is not None:
         return Category.IN_BAND_ERROR, f"HTTP 200, but the body is an error object: {excerpt(head)}"

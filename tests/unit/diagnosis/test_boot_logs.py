@@ -36,7 +36,7 @@ EXPECTED: dict[str, Category | None] = {
     "cpu-0.32-real-hub-unreachable": Category.MODEL_NOT_AVAILABLE,
     "cpu-0.32-real-kv-dtype-unknown": Category.FLAG_VALUE_INVALID,
     "cpu-0.32-real-kv-fp8-boots": None,
-    "cpu-0.32-real-kv-space-empty": Category.UNKNOWN,
+    "cpu-0.32-real-kv-space-empty": Category.FLAG_VALUE_INVALID,
     "cpu-0.32-real-kv-space-huge": Category.GPU_BUSY_OR_UTIL_TOO_HIGH,
     "cpu-0.32-real-kv-space-not-whole": Category.FLAG_VALUE_INVALID,
     "cpu-0.32-real-length-above-kv-cache": Category.KV_TOO_SMALL_FOR_MAX_LEN,
@@ -149,9 +149,19 @@ def test_missing_package_is_named_from_the_first_link_of_the_chain() -> None:
 
 
 def test_unknown_failure_quotes_the_first_error_and_says_that_it_is_unknown() -> None:
-    found = diagnose("cpu-0.32-real-kv-space-empty")
+    log = read("cpu-0.32-real-kv-space-empty").replace("ValueError: invalid literal", "FrobError: no frobs")
+    found = classify_boot(log, exit_code=None)
+    assert found is not None
+    assert found.category is Category.UNKNOWN
     assert "none of the known ones" in found.cause
-    assert "ValueError: invalid literal for int() with base 10: ''" in found.evidence
+    assert "FrobError: no frobs for int() with base 10: ''" in found.evidence
+
+
+def test_variable_that_is_set_and_empty_is_named() -> None:
+    found = diagnose("cpu-0.32-real-kv-space-empty")
+    assert found.figures["variable"] == "VLLM_CPU_KVCACHE_SPACE"
+    assert "correct VLLM_CPU_KVCACHE_SPACE" in found.remedy
+    assert "invalid literal for int() with base 10: ''" in found.evidence
 
 
 def test_no_log_holds_a_path_of_the_machine_it_was_made_on() -> None:

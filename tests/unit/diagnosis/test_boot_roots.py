@@ -87,6 +87,7 @@ def test_h53_memory_failure_with_prefix_caching_offers_a_comparison_without_blam
     log += f"model='m', enable_prefix_caching=True\n{OOM}"
     found = classify_boot(log, exit_code=1)
     assert found is not None
+    assert found.category is Category.OOM_WEIGHTS
     assert "--no-enable-prefix-caching" in found.remedy
     assert "prefix" not in found.cause
 

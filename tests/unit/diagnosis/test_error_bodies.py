@@ -132,6 +132,29 @@ CASES: dict[str, tuple[int, str, str, dict[str, str], Category]] = {
         JSON,
         Category.BASE_URL_MISSING_V1,
     ),
+    "H06 doubled on the way": (
+        404,
+        nested(
+            "Invalid URL (POST /v1/chat/completions/chat/completions)",
+            type="invalid_request_error",
+            param=None,
+            code=None,
+        ),
+        CHAT,
+        JSON,
+        Category.BASE_URL_HAS_ENDPOINT,
+    ),
+    "H06 lost on the way": (
+        404,
+        nested(
+            "Unknown request URL: POST /chat/completions. Please check the URL for typos.",
+            type="invalid_request_error",
+            code="unknown_url",
+        ),
+        CHAT,
+        JSON,
+        Category.BASE_URL_MISSING_V1,
+    ),
     "H07 flat": (
         400,
         flat(TOO_LONG, type="BadRequestError", param=None, code=400),
@@ -219,6 +242,14 @@ def test_h05_takes_the_served_names_from_the_refusal_itself() -> None:
     assert "(served: qwen-7b, other)" in found.remedy
 
 
+@pytest.mark.parametrize("name", ["H06 doubled on the way", "H06 lost on the way"])
+def test_h06_path_that_changed_on_the_way_is_not_blamed_on_the_url_here(name: str) -> None:
+    status, body, url, headers, _ = CASES[name]
+    found = ask(status, body, url, headers)
+    assert "the server was asked for /" in found.cause
+    assert "where the request was sent on" in found.remedy
+
+
 def test_h07_reads_limit_prompt_and_completion() -> None:
     found = ask(400, flat(TOO_LONG, type="BadRequestError", code=400))
     assert found.figures == {"status": 400, "max_model_len": 2048, "prompt_tokens": 1699, "max_tokens": 1024}
@@ -234,49 +265,3 @@ def test_h09_shows_one_short_line_of_the_page() -> None:
 
 def test_h11_does_not_render_an_empty_reason() -> None:
     assert ask(401, "", headers={}).evidence.endswith("an empty body")
-
-
-OVERFLOWS = {
-    "0.9 max_tokens": (
-        "'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context "
-        "length is 2048 "
-        "tokens and your request has 100 input tokens (4096 > 2048 - 100). None",
-        (2048, 100, 4096),
-    ),
-    "0.10 prompt": (
-        "The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make sure that "
-        "`max_model_len` is no smaller than the number of text tokens.",
-        (4096, 5000, None),
-    ),
-    "0.32 prompt": (
-        "This model's maximum context length is 8192 tokens. However, your prompt contains at least "
-        "8193 input "
-        "tokens, which exceeds this limit even without any output tokens. Please reduce the length of "
-        "the prompt.",
-        (8192, 8193, None),
-    ),
-    "0.32 both": (
-        "This model's maximum context length is 2048 tokens. However, you requested 1024 output tokens "
-        "and your "
-        "prompt contains at least 1025 input tokens, for a total of at least 2049 tokens. Please reduce it.",
-        (2048, 1025, 1024),
-    ),
-    "0.32 output": (
-        "max_tokens=4000 cannot be greater than max_model_len=2048. Please request fewer output tokens. "
-        "(parameter=max_tokens, value=4000)",
-        (2048, None, 4000),
-    ),
-    "openai": (
-        "This model's maximum context length is 128000 tokens. However, your messages resulted in "
-        "130,001 tokens.",
-        (128000, 130001, None),
-    ),
-}
-
-
-@pytest.mark.parametrize(("message", "numbers"), OVERFLOWS.values(), ids=OVERFLOWS.keys())
-def test_overflow_numbers_are_read_from_every_wording(
-    message: str, numbers: tuple[int, int | None, int | None]
-) -> None:
-    figures = ask(400, nested(message, type="BadRequestError", code=400)).figures
-    assert (figures["max_model_len"], figures.get("prompt_tokens"), figures.get("max_tokens")) == numbers

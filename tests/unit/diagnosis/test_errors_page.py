@@ -36,6 +36,11 @@ def test_category_has_a_section_that_says_what_it_looks_like_and_what_to_do(cate
         assert "\nDo: " in section
 
 
+def test_no_word_is_explained_twice() -> None:
+    words = re.findall(r"^### (\S+)$", PAGE, re.MULTILINE)
+    assert len(words) == len(set(words))
+
+
 def test_page_explains_no_word_that_does_not_exist() -> None:
     assert set(SECTIONS) == {category.value for category in Category}
 

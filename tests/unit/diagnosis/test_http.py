@@ -113,6 +113,48 @@ ANSWERS: dict[str, tuple[int, Any, str, Category]] = {
         CHAT,
         Category.ENGINE_DIED,
     ),
+    "dead engine as a 503": (
+        503,
+        error("EngineCore encountered an issue.", type="InternalServerError", param=None, code=503),
+        CHAT,
+        Category.ENGINE_DIED,
+    ),
+    "vLLM that takes no more": (
+        503,
+        error("Request failed; please retry", type="ServiceUnavailableError", param=None, code=503),
+        CHAT,
+        Category.RATE_LIMITED,
+    ),
+    "vLLM that takes no more, flat": (
+        503,
+        {"object": "error", "message": "The queue is full.", "type": "ServiceUnavailableError", "code": 503},
+        CHAT,
+        Category.RATE_LIMITED,
+    ),
+    "vLLM that scales": (
+        503,
+        {"error": "The model is currently scaling. Please try again later."},
+        CHAT,
+        Category.RATE_LIMITED,
+    ),
+    "vLLM that failed on one": (
+        503,
+        error("KV cache load failure", type="ServiceUnavailableError", param=None, code=503),
+        CHAT,
+        Category.SERVER_ERROR,
+    ),
+    "gateway without a server": (
+        503,
+        error("No healthy upstream", type="server_error", code="503"),
+        CHAT,
+        Category.UPSTREAM_DOWN_BEHIND_PROXY,
+    ),
+    "gateway that quotes vLLM's word": (
+        503,
+        error("litellm.ServiceUnavailableError: x", type="ServiceUnavailableError", code="503"),
+        CHAT,
+        Category.UPSTREAM_DOWN_BEHIND_PROXY,
+    ),
     "plain 500": (500, "Internal Server Error", CHAT, Category.SERVER_ERROR),
     "json 500": (500, error("boom", type="InternalServerError", code=500), CHAT, Category.SERVER_ERROR),
     "gateway timeout": (
@@ -179,6 +221,14 @@ def test_retry_after_milliseconds_are_read_too() -> None:
 
 def test_unreadable_retry_after_is_no_figure() -> None:
     assert "retry_after_s" not in ask(429, error("slow"), headers={"Retry-After": "soon"}).figures
+
+
+def test_503_of_vllm_itself_is_not_blamed_on_a_gateway() -> None:
+    body = error("Request failed; please retry", type="ServiceUnavailableError", param=None, code=503)
+    found = ask(503, body, headers={"Content-Type": "application/json", "Retry-After": "3"})
+    assert "not a gateway's" in found.cause
+    assert found.remedy.startswith("wait 3 s")
+    assert found.figures["retry_after_s"] == 3.0
 
 
 def test_used_up_quota_does_not_advise_to_wait() -> None:

@@ -63,6 +63,7 @@ HARMLESS = (
     "a server without --api-key takes any, such as EMPTY",
     "valid_token=None. api_key=EMPTY",
     "risk-free, task-force, ask-me",
+    "the generation ended before its first token: read the server's own log",
     "saved to torch_aot_compile/" + "0af9" * 16 + "/rank_0_0",
     "prompt_set_hash: " + "0af9" * 16,
     "Maximum concurrency for 2,048 tokens per request: 256.00x",

@@ -205,6 +205,18 @@ CASES: dict[str, tuple[dict[str, Any], Category]] = {
         },
         Category.CLIENT_CONFIG_INCOMPLETE,
     ),
+    "claude code, account of a login": (
+        {".claude.json": {"oauthAccount": {"emailAddress": "MARKED@example.org"}}},
+        Category.AUTH_MODE_OAUTH,
+    ),
+    "codex, config without a provider": (
+        {"config.toml": 'model = "m"\n'},
+        Category.CLIENT_CONFIG_INCOMPLETE,
+    ),
+    "cline, key under another name": (
+        {"cline.json": cline(apiProvider="anthropic")},
+        Category.CLIENT_CONFIG_INCOMPLETE,
+    ),
     "not JSON": ({"auth.json": "{oops"}, Category.CLIENT_CONFIG_INCOMPLETE),
 }
 

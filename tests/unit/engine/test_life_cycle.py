@@ -43,14 +43,14 @@ def test_a_serving_engine_becomes_ready(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("mode", "code"), [("exit0", 0), ("exit1", 1)])
-def test_an_exit_is_noticed_whatever_its_code(start: Start, mode: str, code: int) -> None:
+def test_h80_an_exit_is_noticed_whatever_its_code(start: Start, mode: str, code: int) -> None:
     with pytest.raises(Died) as caught:
         wait(start(mode))
     assert caught.value.exit_code == code
 
 
 @pytest.mark.parametrize("mode", ["unready", "silent", "dead-core"])
-def test_an_engine_that_never_gets_ready_ends_at_the_deadline(start: Start, mode: str) -> None:
+def test_h80_an_engine_that_never_gets_ready_ends_at_the_deadline(start: Start, mode: str) -> None:
     with pytest.raises(TooLate):
         wait(start(mode), timeout_s=1.5)
 
@@ -87,7 +87,7 @@ def test_stop_kills_what_ignores_term(start: Start) -> None:
     assert not marked(process.token)
 
 
-def test_stop_finds_a_core_that_outlived_a_killed_server(start: Start) -> None:
+def test_h76_stop_finds_a_core_that_outlived_a_killed_server(start: Start) -> None:
     process = start("serve")
     core = core_of(process)
     os.kill(process.popen.pid, signal.SIGKILL)

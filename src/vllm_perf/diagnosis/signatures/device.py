@@ -28,7 +28,7 @@ SIGNATURES = (
         pattern=r"(?:Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver on"
         r" your system"
         r"|no CUDA-capable device is detected|libcuda\.so\.1: cannot open shared object file"
-        r"|Device string must not be empty)",
+        r"|Device string must not be empty|CUDA unknown error - this may be due to an incorrectly set up)",
         cause="vLLM sees no GPU on this machine",
         remedy="check nvidia-smi, CUDA_VISIBLE_DEVICES and the container's GPU option, or install a "
         "vLLM for the CPU; "
@@ -50,7 +50,7 @@ SIGNATURES = (
         r" parallel size)"
         r" \((?P<wanted>\d+)\) (?:is larger than|cannot be larger than) the number of available"
         r" (?:GPUs|devices)"
-        r" \((?P<present>\d+)\))",
+        r" \((?P<present>\d+)\)|The number of required GPUs exceeds the total number of available GPUs)",
         cause="more GPUs are asked for than are visible",
         remedy="lower --tensor-parallel-size, or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
         versions="source of 0.32; torch's own text",

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failures of the command line: unknown flags, values that do not fit."""
 
+import re
+
 from vllm_perf.diagnosis.boot_context import BootContext
 from vllm_perf.diagnosis.flag_history import NEWER, REPLACED
 from vllm_perf.diagnosis.nearest import nearest_name
@@ -19,6 +21,11 @@ def _unknown_flag(figures: Figures, context: BootContext) -> Figures:
     if context.version:
         found["vllm_version"] = context.version
     return found
+
+
+def _variable(figures: Figures, _: BootContext) -> Figures:
+    named = re.search(r"\bVLLM_\w+", str(figures["reason"]))
+    return {"variable": figures.get("variable") or (named[0] if named else "that the log names")}
 
 
 def _flag_cause(figures: Figures, context: BootContext) -> str:
@@ -52,6 +59,14 @@ SIGNATURES = (
         remedy=_flag_remedy,
         versions="vllm#18538, 0.32 on the CPU",
         derive=_unknown_flag,
+    ),
+    Signature(
+        name="argument missing",
+        category=Category.FLAG_VALUE_INVALID,
+        pattern=r"error: the following arguments are required: (?P<arguments>[^\n]+)",
+        cause="the command line lacks {arguments}",
+        remedy="add it; a value that a shell variable should have given may be empty",
+        versions="argparse's own text (source)",
     ),
     Signature(
         name="option unknown (config file or ambiguous)",
@@ -101,6 +116,17 @@ SIGNATURES = (
         remedy="correct the value of {flag}",
         versions="0.32 on the CPU",
         weak=True,
+    ),
+    Signature(
+        name="variable of the environment cannot be read",
+        category=Category.FLAG_VALUE_INVALID,
+        pattern=r'vllm/envs\.py", line \d+, in \S+'
+        r' (?:[^\n]{0,200}?(?:getenv|environ)[^\n]{0,40}?["\'](?P<variable>[A-Z][A-Z0-9_]+)["\'])?'
+        r"[^\n]{0,200}(?:\n[ ^~]*)?(?:ValueError|TypeError|KeyError): (?P<reason>[^\n]+)",
+        cause="the environment variable {variable} holds a value that vLLM cannot read: {reason}",
+        remedy="correct {variable} where the server is started, or unset it; set and empty is not unset",
+        versions="0.32 on the CPU",
+        derive=_variable,
     ),
     Signature(
         name="number in a variable or flag",

@@ -183,7 +183,7 @@ SIGNATURES = (
     Signature(
         name="out of memory in torch",
         category=Category.OOM_WEIGHTS,
-        pattern=r"(?:torch\.(?:cuda\.)?OutOfMemoryError|OutOfMemoryError): CUDA out of memory\."
+        pattern=r"(?:torch\.(?:cuda\.)?OutOfMemoryError|OutOfMemoryError): (?:CUDA|HIP|XPU) out of memory\."
         r" Tried to allocate (?P<wanted>[\d.]+ [GMK]iB)\."
         r"(?: GPU (?P<gpu>\d+) has a total capaci?ty of (?P<total>[\d.]+ GiB) of which (?P<free>[\d.]+"
         r" [GMK]iB) is free\.)?"
@@ -192,6 +192,16 @@ SIGNATURES = (
         remedy=_make_room,
         refine=_weights_or_later,
         versions="torch's own text (vllm#15105, #15598)",
+        weak=True,
+    ),
+    Signature(
+        name="out of memory in the driver",
+        category=Category.OOM_WEIGHTS,
+        pattern=r"(?:AcceleratorError|RuntimeError|torch\.cuda\.\w*Error): (?:CUDA|HIP) error: out of memory",
+        cause=_who_holds,
+        remedy=_make_room,
+        refine=_weights_or_later,
+        versions="torch's own text (source)",
         weak=True,
     ),
 )

@@ -85,6 +85,15 @@ SIGNATURES = (
         versions="source of 0.32",
     ),
     Signature(
+        name="architecture cannot be loaded",
+        category=Category.MODEL_UNSUPPORTED,
+        pattern=r"Model architectures? \['(?P<architecture>[\w', ]+?)'\] failed to be inspected",
+        cause="this vLLM knows the model's architecture {architecture}, but its code for it fails to load",
+        remedy="read the error above that line (often a missing package); upgrade vLLM with transformers",
+        versions="source of 0.32",
+        weak=True,
+    ),
+    Signature(
         name="remote code not trusted",
         category=Category.MODEL_UNSUPPORTED,
         pattern=r"(?:contains custom code which must be executed to correctly load|requires you to"

@@ -99,7 +99,7 @@ SIGNATURES = (
     Signature(
         name="unknown method, refused by the command line",
         category=Category.QUANT_UNKNOWN,
-        pattern=r"error: argument --quantization(?:/-q)?: invalid choice: '(?P<value>[^'\n]*)'"
+        pattern=r"error: argument --quantization(?:/-q)?: invalid choice: '?(?P<value>[^'\n(]*?)'?"
         r" \(choose from (?P<choices>[^)]*)\)",
         cause="vLLM knows no quantization method called '{value}'",
         remedy=choose,
@@ -125,6 +125,23 @@ SIGNATURES = (
         versions="source of 0.32",
     ),
     Signature(
+        name="method not supported on the platform",
+        category=Category.QUANT_HW_UNSUPPORTED,
+        pattern=r"(?P<method>[\w.-]+) quantization is (?:currently )?not supported"
+        r" (?:in|on|for) (?P<platform>\w+)",
+        cause="vLLM does not compute {method} on this platform ({platform})",
+        remedy="serve a checkpoint of another method",
+        versions="source of 0.32",
+    ),
+    Signature(
+        name="no kernel for the quantized layers",
+        category=Category.QUANT_HW_UNSUPPORTED,
+        pattern=r"Failed to find a kernel that can implement the (?P<scheme>[\w-]+) linear layer",
+        cause="no kernel of this vLLM computes the checkpoint's {scheme} layers on this GPU",
+        remedy="serve a checkpoint of another method, or use a newer GPU; the log gives each kernel's reason",
+        versions="source of 0.32",
+    ),
+    Signature(
         name="bfloat16 on an old GPU",
         category=Category.DTYPE_HW_UNSUPPORTED,
         pattern=r"Bfloat16 is only supported on GPUs with compute capability of at least"
@@ -137,7 +154,9 @@ SIGNATURES = (
     Signature(
         name="fp8 not supported by the GPU",
         category=Category.FP8_HW_UNSUPPORTED,
-        pattern=r"type (?P<fp8_type>fp8\w*) not supported in this architecture",
+        pattern=r"(?:type (?P<fp8_type>fp8\w*) not supported in this architecture"
+        r"|fp8\w* data type is not supported on CUDA arch"
+        r"|torch\._scaled_mm is only supported on)",
         cause=_fp8_cause,
         remedy=_fp8_remedy,
         versions="0.8.5 (vllm#17581), 0.11.0 (vllm#26431)",

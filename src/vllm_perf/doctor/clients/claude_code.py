@@ -22,8 +22,7 @@ def read_claude_code(data: Mapping[str, Any], *, source: str) -> ClientSettings:
     api_key = key_state(env.get("ANTHROPIC_API_KEY"), "ANTHROPIC_API_KEY", "x-api-key")
     # A command that prints the key: what it prints is not known here.
     helper = KeyState(where="apiKeyHelper") if text(data.get("apiKeyHelper")) else None
-    login = data.get("claudeAiOauth")
-    has_login = isinstance(login, dict) and text(login.get("accessToken")) is not None
+    stored = _login(data)
     key = token or helper or api_key
     conflict = None
     if token and api_key:
@@ -32,7 +31,7 @@ def read_claude_code(data: Mapping[str, Any], *, source: str) -> ClientSettings:
             "ANTHROPIC_API_KEY "
             "(sent as x-api-key) are set"
         )
-    elif has_login and key is not None:
+    elif stored and key is not None:
         conflict = f"both {key.where} and a stored OAuth login are set; the variable wins while it is set"
     return ClientSettings(
         client="Claude Code",
@@ -44,6 +43,14 @@ def read_claude_code(data: Mapping[str, Any], *, source: str) -> ClientSettings:
         model=next((found for found in map(text, map(env.get, _MODELS)) if found), text(data.get("model"))),
         model_key="ANTHROPIC_MODEL",
         wants_v1=False,
-        oauth="claudeAiOauth" if has_login and key is None else None,
+        oauth=stored if key is None else None,
         conflict=conflict,
     )
+
+
+def _login(data: Mapping[str, Any]) -> str | None:
+    """Return where a login is stored: tokens in ``.credentials.json``, or an account in ``.claude.json``."""
+    tokens, account = data.get("claudeAiOauth"), data.get("oauthAccount")
+    if isinstance(tokens, dict) and text(tokens.get("accessToken")) is not None:
+        return "claudeAiOauth"
+    return "oauthAccount" if isinstance(account, dict) and account else None

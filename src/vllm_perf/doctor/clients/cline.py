@@ -26,7 +26,7 @@ def read_cline(data: Mapping[str, Any], *, source: str) -> ClientSettings:
         source=source,
         base_url=first("openAiBaseUrl", "openAiCompatible.baseUrl", "baseUrl", "base_url"),
         base_url_key="openAiBaseUrl",
-        key=key_state(first(*key_names), "openAiApiKey"),
+        key=next((state for name in key_names if (state := key_state(first(name), name))), None),
         key_name="openAiApiKey",
         model=first(
             "actModeOpenAiModelId", "openAiModelId", "planModeOpenAiModelId", "openAiCompatible.modelId",

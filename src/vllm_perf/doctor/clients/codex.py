@@ -13,6 +13,7 @@ def read_codex(
     """Read both files' contents; either may be empty. A file with all three in it is taken as it stands."""
     provider = _provider(config)
     key = _key(auth, config, provider, env)
+    variable = text(provider.get("env_key"))
     has_login = _has_login(auth)
     mode = str(auth.get("auth_mode") or "").lower()
     uses_login = has_login and (mode == "chatgpt" or key is None)
@@ -25,7 +26,9 @@ def read_codex(
         or text(auth.get("base_url"))
         or text(auth.get("OPENAI_BASE_URL")),
         key=key,
-        key_name="OPENAI_API_KEY (auth.json) or the provider's env_key",
+        key_name=f"the environment variable {variable} (its env_key)"
+        if variable
+        else "OPENAI_API_KEY (auth.json)",
         model=text(config.get("model")) or text(auth.get("model")),
         oauth="tokens in auth.json" if uses_login else None,
         conflict=(

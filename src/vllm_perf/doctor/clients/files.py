@@ -34,7 +34,7 @@ def check_client_config(path: Path, client: ClientName | None, env: Mapping[str,
         raise SpecError(f"{path}: cannot be read: {error}") from error
     data = _parse(path, content)
     if data is None:
-        unread = f"{path.name} is neither JSON nor TOML nor a list of variables"
+        unread = _why_unread(path, content)
         return judge(ClientSettings(client=client or "the client", source=path.name, unread=unread))
     name = client or recognise(path, data)
     verdicts = [judge(settings) for settings in _read(name, path, data, env)]
@@ -56,9 +56,14 @@ def recognise(path: Path, data: Mapping[str, Any]) -> ClientName:
         return "claude-code"
     if any("openaibaseurl" in key or "apiprovider" in key or key.startswith("cline") for key in keys):
         return "cline"
-    if path.name == "auth.json" or keys & {"openai_api_key", "tokens", "model_providers", "model_provider"}:
+    if path.name in ("auth.json", "config.toml") or keys & {
+        "openai_api_key",
+        "tokens",
+        "model_providers",
+        "model_provider",
+    }:
         return "codex"
-    if path.parent.name == ".claude":
+    if path.parent.name == ".claude" or path.name.startswith(".claude"):
         return "claude-code"
     raise SpecError(
         f"{path}: whose settings these are cannot be told; say --client codex|claude-code|cline|cc-switch"
@@ -91,6 +96,23 @@ def _sibling(path: Path, name: str) -> Mapping[str, Any]:
     if other == path or not other.is_file():
         return {}
     return _parse(other, other.read_text(encoding="utf-8-sig")) or {}
+
+
+def _why_unread(path: Path, content: str) -> str:
+    """Return why a file is of no use, with the place; nothing of its contents, which may be a key."""
+    if not content.strip():
+        return f"{path.name} is empty"
+    try:
+        if path.suffix == ".toml":
+            tomllib.loads(content)
+        else:
+            json.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"at line \d+, column \d+|at end of document", str(error))
+        return f"{path.name} is no valid TOML ({place[0] if place else 'see its syntax'})"
+    except json.JSONDecodeError as error:
+        return f"{path.name} is no valid JSON (line {error.lineno}, column {error.colno}: {error.msg})"
+    return f"{path.name} holds no settings by name"
 
 
 def _parse(path: Path, content: str) -> Mapping[str, Any] | None:

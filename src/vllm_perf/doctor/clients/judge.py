@@ -46,7 +46,7 @@ def _oauth(settings: ClientSettings) -> Diagnosis | None:
         Category.AUTH_MODE_OAUTH,
         f"it is logged in by OAuth ({settings.oauth}): requests go to the vendor and ignore a base URL "
         f"of yours",
-        "log out and use API-key mode: base URL, key and model id, all three",
+        f"{_logout(settings.client)} and use API-key mode: base URL, key and model id, all three",
     )
 
 
@@ -74,8 +74,22 @@ def _incomplete(settings: ClientSettings) -> Diagnosis | None:
         settings,
         Category.CLIENT_CONFIG_INCOMPLETE,
         f"it lacks {' and '.join(missing)}; base URL, key and model id are needed, all three",
-        f"set {', '.join(missing)}",
+        f"set {', '.join(missing)}; for a vLLM of your own: {_example(settings)}, the key that it was "
+        "started with (any, such as EMPTY, if with none), and an id that its /v1/models lists",
     )
+
+
+def _logout(client: str) -> str:
+    """Return how to log out of a client, by its own command where it has one."""
+    if "Claude Code" in client:
+        return "log out (/logout)"
+    if "Codex" in client:
+        return "log out (codex logout)"
+    return "choose the OpenAI-compatible provider"
+
+
+def _example(settings: ClientSettings) -> str:
+    return f"base URL http://HOST:8000{'/v1' if settings.wants_v1 else ' (without /v1)'}"
 
 
 def _malformed_key(settings: ClientSettings) -> Diagnosis | None:
@@ -100,7 +114,7 @@ def _url(settings: ClientSettings) -> Diagnosis | None:
     return _say(
         settings,
         Category.BASE_URL_HAS_ENDPOINT,
-        f"{settings.client} appends /v1/messages itself, so this base URL would lead to /v1/v1/messages",
+        "it appends /v1/messages itself, so this base URL would lead to /v1/v1/messages",
         f"use {wanted}",
     )
 
