@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from vllm_perf.spec.client import DEFAULT_CLIENT
 from vllm_perf.spec.history import IdentitySpec
 
 Scalar = bool | int | float | str
@@ -52,7 +53,7 @@ class Software:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What was asked of it: the model and the load, and the harness that measured."""
+    """What was asked of it: the model and the load, what sent that, and the harness that measured."""
 
     workload: str
     model: str
@@ -67,6 +68,7 @@ class Workload:
     requests: int | None = None
     prompt_tokens: int | None = None
     output_tokens: int | None = None
+    client: str = DEFAULT_CLIENT
     harness_version: str = ""
 
 

@@ -16,6 +16,7 @@ from vllm_perf.load.sample import Run
 from vllm_perf.load.session import measure
 from vllm_perf.metrics.reasons import RunFacts
 from vllm_perf.metrics.validity import check_runs
+from vllm_perf.spec.client import DEFAULT_CLIENT, Client
 from vllm_perf.spec.workload import WorkloadSpec
 
 Progress = Callable[[str, str, int, int, int], None]
@@ -27,7 +28,8 @@ class Bench:
     """What stays the same over a session: the machine, and how to reach and report.
 
     ``floor_ms`` returns what the client itself adds to TTFT for a workload, or ``None``; ``budget_ms`` the
-    tightest TTFT limit asserted on (engine, workload); ``asserted`` the metrics a verdict is wanted on.
+    tightest TTFT limit asserted on (engine, workload); ``asserted`` the metrics a verdict is wanted on;
+    ``client`` what sends the load.
     """
 
     machine: Machine
@@ -37,6 +39,7 @@ class Bench:
     floor_ms: Callable[[WorkloadSpec], float | None] = lambda _: None
     budget_ms: Callable[[str, str], float | None] = lambda _engine, _workload: None
     asserted: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    client: Client = DEFAULT_CLIENT
 
 
 def measure_cell(
@@ -99,7 +102,14 @@ def _run(bench: Bench, engine: Engine, workload: WorkloadSpec, counter: TokenCou
     def show(done: int, total: int) -> None:
         bench.progress(engine.name, workload.name, repetition, done, total)
 
-    return measure(workload, engine.target, counter=counter, on_progress=show, repetition=repetition)
+    return measure(
+        workload,
+        engine.target,
+        counter=counter,
+        on_progress=show,
+        repetition=repetition,
+        client=bench.client,
+    )
 
 
 def _warnings(engine: Engine, runs: Sequence[Run]) -> tuple[str, ...]:

@@ -20,13 +20,12 @@ from vllm_perf.load.plan import LoadPlan
 from vllm_perf.load.pool import Pool
 from vllm_perf.load.process import open_files, quiet_gc
 from vllm_perf.load.reading import Backlog, Context
-from vllm_perf.load.runs import Conduct, nothing_sent, run_of
+from vllm_perf.load.runs import Conduct, busy_warnings, nothing_sent, run_of
 from vllm_perf.load.sample import Run
 from vllm_perf.load.stock import Stock
 from vllm_perf.load.supply import make_supply
 
 SECOND_NS = 1_000_000_000
-SATURATED_SHARE = 0.9
 OPEN_LOOP_CONNECTIONS = 256
 SETTLE_S_A_CONNECTION = 0.0002
 
@@ -49,6 +48,11 @@ def run_load(plan: LoadPlan, *, on_progress: Progress | None = None, start_ns: i
             refusal = way_failure(error, plan.target, _url(plan))
     if refusal is not None:
         return nothing_sent(plan, refusal, time.time())
+    if plan.client == "openai":
+        # Imported here: the SDK takes half a second that nobody else should wait for.
+        from vllm_perf.load.sdk_load import run_sdk_load
+
+        return run_sdk_load(plan, on_progress=on_progress, start_ns=start_ns)
     with quiet_gc(), open_files(len(plan.requests)), select.epoll() as epoll:
         setup = _Setup(plan, route, epoll)
         try:
@@ -108,15 +112,13 @@ def _run(plan: LoadPlan, setup: _Setup, on_progress: Progress | None, start_ns: 
 
 def _conduct(loop: LoadLoop, clock: KernelClock, begin_ns: int, wall_started_s: float) -> Conduct:
     busy = 1 - loop.idle_ns / loop.wall_ns if loop.wall_ns else 0.0
-    warnings = [clock.warning] if clock.warning else []
-    if busy > SATURATED_SHARE and loop.wall_ns > SECOND_NS:
-        warnings.append(f"the client was busy {busy:.0%} of the time: spread the load over more processes")
+    warnings = (clock.warning,) if clock.warning else ()
     return Conduct(
         begin_ns=begin_ns,
         wall_started_s=wall_started_s,
         peak_in_flight=loop.peak_in_flight,
         clock=clock.name,
-        warnings=tuple(warnings),
+        warnings=warnings + busy_warnings(busy, loop.wall_ns),
     )
 
 

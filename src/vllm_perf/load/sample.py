@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vllm_perf.spec.category import Category
+from vllm_perf.spec.client import DEFAULT_CLIENT
 
 TokenSource = Literal["usage", "estimated"]
 
@@ -69,7 +70,8 @@ class Run:
 
     ``counters_before``/``counters_after`` are scrapes of ``/metrics`` (series name to value, labels
     summed), ``None`` where there is none. ``started_ns``..``ended_ns`` spans first send to last end.
-    ``max_lag_ns``/``median_lag_ns``: how late the generator sent against its own schedule.
+    ``max_lag_ns``/``median_lag_ns``: how late the generator sent against its own schedule. ``client`` is what
+    sent it: two clients see two different times, so that their runs are never compared.
     """
 
     workload: str
@@ -85,6 +87,7 @@ class Run:
     median_lag_ns: int | None = None
     max_lag_ns: int | None = None
     clock: str = "perf_counter_ns"
+    client: str = DEFAULT_CLIENT
     counters_before: dict[str, float] | None = None
     counters_after: dict[str, float] | None = None
     caches_reset: bool | None = None

@@ -12,6 +12,7 @@ from vllm_perf.load.sample import RequestSample, Run
 from vllm_perf.load.scrape import SCRAPE_EMPTY, scrape
 from vllm_perf.load.server import max_model_len, reset_prefix_cache, wait_until_idle
 from vllm_perf.load.shards import run_sharded
+from vllm_perf.spec.client import DEFAULT_CLIENT, Client
 from vllm_perf.spec.workload import ArrivalSpec, WorkloadSpec
 
 WARMUP_CONCURRENCY_OPEN = 8
@@ -25,6 +26,7 @@ def measure(
     on_progress: Progress | None = None,
     repetition: int = 0,
     processes: int = 1,
+    client: Client = DEFAULT_CLIENT,
 ) -> Run:
     """Run one repetition of ``workload``; its warm-up is in ``Run.warmup_samples`` and counts nowhere.
 
@@ -43,7 +45,8 @@ def measure(
     before = scrape(target)
     if before == {}:
         noise.append(SCRAPE_EMPTY)
-    run = run_sharded(make_plan(workload, target, requests), processes=processes, on_progress=on_progress)
+    plan = replace(make_plan(workload, target, requests), client=client)
+    run = run_sharded(plan, processes=processes, on_progress=on_progress)
     if not wait_until_idle(target):
         noise.append("the server still had requests of its own after the load")
     return replace(

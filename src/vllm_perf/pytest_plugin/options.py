@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from vllm_perf.pytest_plugin.contradictions import refuse_contradictions
+from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT, Client
 
 Profile = Literal["quick", "full"]
 FailOn = Literal["regression", "inconclusive", "never"]
@@ -34,6 +35,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("workload", "list", (), "measure only this workload (repeatable)"),
     Option("base-url", "value", None, "test a server that someone else runs, e.g. http://host:8000/v1"),
     Option("model", "value", None, "model id to ask --perf-base-url for"),
+    Option(
+        "client",
+        "value",
+        DEFAULT_CLIENT,
+        "what sends the load: our own sockets, or the openai SDK as an application uses it",
+        CLIENTS,
+    ),
     Option("api-key-env", "value", None, "name of the environment variable that holds the key"),
     Option("golden", "flag", False, "use the golden engine (known timing) in place of vLLM"),
     Option("require-gpu", "flag", False, "fail instead of measuring on the CPU when there is no GPU"),
@@ -76,6 +84,7 @@ class PerfConfig:
     base_url: str | None
     model: str | None
     api_key_env: str | None
+    client: Client
     golden: bool
     require_gpu: bool
     history_dir: Path
@@ -161,6 +170,7 @@ def read_options(config: pytest.Config) -> PerfConfig:
         base_url=raw["base-url"].rstrip("/") if raw["base-url"] else None,
         model=raw["model"],
         api_key_env=raw["api-key-env"],
+        client=raw["client"],
         golden=bool(raw["golden"]),
         require_gpu=bool(raw["require-gpu"]),
         history_dir=_path(root, raw["history"]) or work / "history",

@@ -45,6 +45,7 @@ WORKLOAD_FIELDS = (
     "requests",
     "prompt_tokens",
     "output_tokens",
+    "client",
     "harness_version",
 )
 PARTS = {"hardware": HARDWARE_FIELDS, "software": SOFTWARE_FIELDS, "workload": WORKLOAD_FIELDS}
