@@ -25,7 +25,7 @@ from vllm_perf.load.single import send_one, streamed_body
 from vllm_perf.metrics.reasons import InvalidReason, RunFacts
 from vllm_perf.metrics.validity import check_runs
 from vllm_perf.spec.base import SpecError, parse
-from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT
+from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT, Means
 from vllm_perf.spec.files import load_workloads, pick
 from vllm_perf.spec.workload import WorkloadSpec
 
@@ -130,8 +130,7 @@ def bench(target: Target, workload: WorkloadSpec, args: argparse.Namespace) -> R
                     target,
                     counter=counter,
                     repetition=repetition,
-                    processes=args.processes,
-                    client=args.client,
+                    means=Means(client=args.client, processes=args.processes),
                     on_progress=partial(_advance, bar, task),
                 )
             )

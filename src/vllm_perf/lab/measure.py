@@ -16,7 +16,7 @@ from vllm_perf.load.sample import Run
 from vllm_perf.load.session import measure
 from vllm_perf.metrics.reasons import RunFacts
 from vllm_perf.metrics.validity import check_runs
-from vllm_perf.spec.client import DEFAULT_CLIENT, Client
+from vllm_perf.spec.client import DEFAULT_CLIENT, Client, Means
 from vllm_perf.spec.workload import WorkloadSpec
 
 Progress = Callable[[str, str, int, int, int], None]
@@ -108,7 +108,7 @@ def _run(bench: Bench, engine: Engine, workload: WorkloadSpec, counter: TokenCou
         counter=counter,
         on_progress=show,
         repetition=repetition,
-        client=bench.client,
+        means=Means(client=bench.client),
     )
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
+from vllm_perf.clock import KernelClock
 from vllm_perf.load.arrivals import schedule
-from vllm_perf.load.clock import KernelClock
 from vllm_perf.load.failures import answer_classifier, malformed_key, way_failure
 from vllm_perf.load.head import PATHS, RequestWriter
 from vllm_perf.load.loop import Load, LoadLoop, Progress

@@ -96,7 +96,7 @@ def _document(head: bytes) -> Judgement | None:
 
 
 def _cut(seen: Evidence) -> Judgement | None:
-    if seen.end is BodyEnd.CLEAN or (seen.done and seen.finish is not None):
+    if seen.end in (BodyEnd.CLEAN, BodyEnd.LEFT_OPEN) or (seen.done and seen.finish is not None):
         return None
     after = f"after {_chunks(seen)}"
     if seen.end is BodyEnd.CANCELLED:
