@@ -18,6 +18,7 @@ from vllm_perf.channel.manners import manners_of
 from vllm_perf.channel.target import first_model, target_of
 from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.channel import find_channel
+from vllm_perf.spec.client import DEFAULT_CLIENT
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import WorkloadSpec
 
@@ -37,7 +38,10 @@ NOT_HERE = {
     "repetitions": "--pairs says how many blocks each channel gets",
     "duration_s": "blocks are compared request by request: say --requests",
     "processes": "the load of a comparison runs in one process",
+    "client": "channels are compared with the socket client",
 }
+
+WITHOUT_EFFECT = {"processes": 1, "client": DEFAULT_CLIENT}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +109,7 @@ def _refuse_what_does_not_apply(args: argparse.Namespace) -> None:
     """Refuse options of a bench on one server, which would otherwise be ignored without a word."""
     for name in NOT_HERE:
         value = getattr(args, name)
-        if value is not None and value is not False and (name != "processes" or value != 1):
+        if value is not None and value is not False and value != WITHOUT_EFFECT.get(name):
             option = f"--{name.replace('_', '-')}"
             raise SpecError(f"{option} does not go with --channel: {NOT_HERE[name]}")
 

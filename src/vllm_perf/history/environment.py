@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from vllm_perf.spec.client import DEFAULT_CLIENT
 from vllm_perf.spec.history import IdentitySpec
 
 Scalar = bool | int | float | str
@@ -52,7 +53,7 @@ class Software:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What was asked of it: the model and the load, and how it was measured.
+    """What was asked of it: the model and the load, what sent that, and how it was measured.
 
     ``protocol`` is :data:`~vllm_perf.spec.protocol.MEASUREMENT_PROTOCOL`, 0 where a record does not say.
     """
@@ -71,6 +72,7 @@ class Workload:
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     protocol: int = 0
+    client: str = DEFAULT_CLIENT
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the keys are cached

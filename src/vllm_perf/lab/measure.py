@@ -18,6 +18,7 @@ from vllm_perf.load.sample import Run
 from vllm_perf.load.session import measure
 from vllm_perf.metrics.reasons import RunFacts
 from vllm_perf.metrics.validity import check_runs
+from vllm_perf.spec.client import DEFAULT_CLIENT, Client, Means
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import WorkloadSpec
 
@@ -45,8 +46,9 @@ class Bench:
     """What stays the same over a session: the machine, and how to reach and report.
 
     ``floor_ms`` returns what the client itself adds to TTFT for a workload, or ``None``; ``budget_ms`` the
-    tightest TTFT limit asserted on (engine, workload); ``asserted`` the metrics a verdict is wanted on.
-    ``send`` runs one repetition; ``allow_buffered``: it is known that something on the way holds chunks back.
+    tightest TTFT limit asserted on (engine, workload); ``asserted`` the metrics a verdict is wanted on;
+    ``client`` what sends the load. ``send`` runs one repetition in another way than ``load.session.measure``;
+    ``allow_buffered``: it is known that something on the way holds chunks back.
     """
 
     machine: Machine
@@ -56,8 +58,9 @@ class Bench:
     floor_ms: Callable[[WorkloadSpec], float | None] = lambda _: None
     budget_ms: Callable[[str, str], float | None] = lambda _engine, _workload: None
     asserted: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    send: Send = measure
+    send: Send | None = None
     allow_buffered: bool = False
+    client: Client = DEFAULT_CLIENT
 
 
 def measure_cell(
@@ -121,7 +124,16 @@ def _run(bench: Bench, engine: Engine, workload: WorkloadSpec, counter: TokenCou
     def show(done: int, total: int) -> None:
         bench.progress(engine.name, workload.name, repetition, done, total)
 
-    return bench.send(workload, engine.target, counter=counter, on_progress=show, repetition=repetition)
+    if bench.send is not None:
+        return bench.send(workload, engine.target, counter=counter, on_progress=show, repetition=repetition)
+    return measure(
+        workload,
+        engine.target,
+        counter=counter,
+        on_progress=show,
+        repetition=repetition,
+        means=Means(client=bench.client),
+    )
 
 
 def _warnings(engine: Engine, runs: Sequence[Run]) -> tuple[str, ...]:

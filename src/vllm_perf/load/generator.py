@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
+from vllm_perf.clock import KernelClock
 from vllm_perf.load.arrivals import schedule
-from vllm_perf.load.clock import KernelClock
 from vllm_perf.load.cpu import CpuWaits, claimed_cpu
 from vllm_perf.load.failures import answer_classifier, malformed_key, way_failure
 from vllm_perf.load.head import PATHS, RequestWriter
@@ -22,13 +22,12 @@ from vllm_perf.load.plan import LoadPlan
 from vllm_perf.load.pool import Pool
 from vllm_perf.load.process import open_files, quiet_gc
 from vllm_perf.load.reading import Backlog, Context
-from vllm_perf.load.runs import Conduct, nothing_sent, run_of
+from vllm_perf.load.runs import Conduct, busy_warnings, nothing_sent, run_of
 from vllm_perf.load.sample import Run
 from vllm_perf.load.stock import Stock
 from vllm_perf.load.supply import make_supply
 
 SECOND_NS = 1_000_000_000
-SATURATED_SHARE = 0.9
 OPEN_LOOP_CONNECTIONS = 256
 SETTLE_S_A_CONNECTION = 0.0002
 
@@ -51,6 +50,11 @@ def run_load(plan: LoadPlan, *, on_progress: Progress | None = None, start_ns: i
             refusal = way_failure(error, plan.target, _url(plan))
     if refusal is not None:
         return nothing_sent(plan, refusal, time.time())
+    if plan.client == "openai":
+        # Imported here: the SDK takes half a second that nobody else should wait for.
+        from vllm_perf.load.sdk_load import run_sdk_load
+
+        return run_sdk_load(plan, on_progress=on_progress, start_ns=start_ns)
     with quiet_gc(), open_files(len(plan.requests)), select.epoll() as epoll:
         setup = _Setup(plan, route, epoll)
         try:
@@ -114,9 +118,7 @@ def _conduct(
 ) -> Conduct:
     scheduling, waits = cpu
     busy = 1 - loop.idle_ns / loop.wall_ns if loop.wall_ns else 0.0
-    warnings = [clock.warning] if clock.warning else []
-    if busy > SATURATED_SHARE and loop.wall_ns > SECOND_NS:
-        warnings.append(f"the client was busy {busy:.0%} of the time: spread the load over more processes")
+    warnings = (clock.warning,) if clock.warning else ()
     return Conduct(
         begin_ns=begin_ns,
         wall_started_s=wall_started_s,
@@ -126,7 +128,7 @@ def _conduct(
         cpu_wait_ns=waits.total_ns,
         long_cpu_wait_ns=waits.long_ns,
         worst_cpu_wait_ns=waits.worst_ns,
-        warnings=tuple(warnings),
+        warnings=warnings + busy_warnings(busy, loop.wall_ns),
     )
 
 

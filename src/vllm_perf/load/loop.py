@@ -23,6 +23,8 @@ READABLE = select.EPOLLIN
 TICK_NS = 10_000_000
 PROGRESS_NS = 200_000_000
 CALM_NS = 1_000_000
+# A body's end comes with [DONE]. Where it does not, nobody waits for it until the time limit.
+DONE_GRACE_NS = 250_000_000
 # A raw piece with its stamp takes about half a kilobyte: this many are read without waiting for idle time.
 BACKLOG_PIECES = 50_000
 LONG_PIECES = 256
@@ -157,7 +159,7 @@ class LoadLoop:
         if exchange is None:
             return
         exchange.end = end
-        if end is not BodyEnd.CLEAN:
+        if end not in (BodyEnd.CLEAN, BodyEnd.LEFT_OPEN):
             exchange.end_ns = now_ns
         self._in_flight -= 1
         if exchange.reusable and not connection.writing:
@@ -225,9 +227,9 @@ class LoadLoop:
             _, exchange, connection = deadlines.popleft()
             if connection.exchange is exchange:
                 self._finish(connection, BodyEnd.TIMEOUT, now_ns)
-        for connection in self._pool.connections.values():
-            if connection.exchange is not None and connection.exchange.unread > LONG_PIECES:
-                self._backlog.add(connection.exchange)
+        for connection in list(self._pool.connections.values()):
+            if connection.exchange is not None:
+                self._look_at(connection, connection.exchange, now_ns)
         self._behind = self._backlog.unread > BACKLOG_PIECES
         self._pool.expire(now_ns)
         left = 0 if self._stopped(now_ns) else self._load.supply.left
@@ -235,6 +237,15 @@ class LoadLoop:
         if self._load.on_progress is not None and now_ns >= self._next_progress_ns:
             self._next_progress_ns = now_ns + PROGRESS_NS
             self._load.on_progress(self._ended, self._total)
+
+    def _look_at(self, connection: Connection, exchange: Exchange, now_ns: int) -> None:
+        """Read a long answer as it comes, and a quiet one to see whether ``[DONE]`` was the last of it."""
+        unread, last_ns = exchange.unread, exchange.quiet_since_ns
+        quiet = last_ns > 0 and now_ns - last_ns > DONE_GRACE_NS
+        if unread > LONG_PIECES or (quiet and unread):
+            self._backlog.add(exchange)
+        elif quiet and exchange.parser is not None and exchange.parser.done:
+            self._finish(connection, BodyEnd.LEFT_OPEN, now_ns)
 
     def _catch_up(self, arrived: int) -> None:
         """Read twice what arrived: memory stays bounded, and the kernel's stamps do not mind the delay."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from vllm_perf.pytest_plugin.contradictions import refuse_contradictions
+from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT, Client
 
 Profile = Literal["quick", "full"]
 FailOn = Literal["regression", "inconclusive", "never"]
@@ -34,6 +35,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("workload", "list", (), "measure only this workload (repeatable)"),
     Option("base-url", "value", None, "test a server that someone else runs, e.g. http://host:8000/v1"),
     Option("model", "value", None, "model id to ask --perf-base-url for"),
+    Option(
+        "client",
+        "value",
+        DEFAULT_CLIENT,
+        "what sends the load: our own sockets, or the openai SDK as an application uses it",
+        CLIENTS,
+    ),
     Option("api-key-env", "value", None, "name of the environment variable that holds the key"),
     Option("channel", "value", None, "test this channel of the channels file, within its limits and its cap"),
     Option("channels-file", "value", "fixtures/channels.toml", "where channels are described"),
@@ -82,6 +90,7 @@ class PerfConfig:
     channel: str | None
     channels_file: Path
     spend_cap: float | None
+    client: Client
     golden: bool
     require_gpu: bool
     history_dir: Path
@@ -170,6 +179,7 @@ def read_options(config: pytest.Config) -> PerfConfig:
         channel=raw["channel"],
         channels_file=root / raw["channels-file"],
         spend_cap=_number(raw["spend-cap"], "--perf-spend-cap") if raw["spend-cap"] is not None else None,
+        client=raw["client"],
         golden=bool(raw["golden"]),
         require_gpu=bool(raw["require-gpu"]),
         history_dir=_path(root, raw["history"]) or work / "history",

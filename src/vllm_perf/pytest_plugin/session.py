@@ -77,7 +77,7 @@ class PerfSession:
     @cached_property
     def floor(self) -> FloorMeter:
         """Return the meter of what the client itself adds."""
-        return FloorMeter()
+        return FloorMeter(client=self.config.client)
 
     @cached_property
     def pool(self) -> EnginePool:
@@ -111,6 +111,7 @@ class PerfSession:
             floor_ms=self.floor.floor_ms,
             budget_ms=self.budgets.tightest_ttft_ms,
             asserted=self.budgets.asserted,
+            client=self.config.client,
         )
 
     def engine(self, spec: EngineSpec) -> Engine:

@@ -68,6 +68,7 @@ def fingerprint(config: PerfConfig, plan: Plan, suite: Suite, versions: tuple[st
             "cpu": [hardware.cpu_model, hardware.cpu_count],
             "suite": [suite.commit, suite.dirty],
             "server": plan.channel.spec.base_url if plan.channel else config.base_url,
+            "client": config.client,
         }
     )
 

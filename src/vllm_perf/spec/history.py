@@ -46,6 +46,7 @@ WORKLOAD_FIELDS = (
     "prompt_tokens",
     "output_tokens",
     "protocol",
+    "client",
 )
 PARTS = {"hardware": HARDWARE_FIELDS, "software": SOFTWARE_FIELDS, "workload": WORKLOAD_FIELDS}
 

@@ -55,6 +55,18 @@ def test_h70_a_machine_that_only_changed_its_clock_is_the_same_machine(tmp_path:
     assert KEY in search(stored(tmp_path, record(run_id="base")), head).found
 
 
+def test_runs_of_two_clients_are_never_compared(tmp_path: Path) -> None:
+    """What the openai SDK adds to a time would otherwise be a regression of the server."""
+    base = record(run_id="base")
+    head = record(run_id="head", env=environment(client="openai 3.57.0"))
+    found = search(stored(tmp_path, base), head)
+    assert not found.found
+    assert found.missing[KEY].missing is Missing.OTHER_WORKLOAD
+    assert "workload.client: socket → openai 3.57.0" in found.missing[KEY].reason
+    again = record(run_id="again", env=environment(client="openai 3.57.0"))
+    assert search(stored(tmp_path, head), again).found[KEY].run.run_id == "head"
+
+
 def test_h71_a_renamed_series_is_listed_on_both_sides(tmp_path: Path) -> None:
     head = record(series(engine="first"), run_id="head")
     found = search(stored(tmp_path, record(run_id="base")), head)
