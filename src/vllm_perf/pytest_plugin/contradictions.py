@@ -10,6 +10,8 @@ import pytest
 
 # Options that choose an engine of ours; a server that someone else runs is the only engine there is.
 OF_OUR_ENGINES = ("golden", "engine", "ladder", "require-gpu")
+# A gate boots two sides of its own, and goes on by itself where it was cut.
+NOT_OF_A_GATE = ("base-url", "engine", "ladder", "resume", "html", "repetitions")
 # Given on the command line they have no effect unless something is compared.
 OF_COMPARING = {"baseline": "compares nothing", "fail-on": "has no effect"}
 
@@ -31,10 +33,21 @@ def refuse_contradictions(config: pytest.Config, raw: Mapping[str, Any]) -> None
     if raw["api-key-env"] and not os.environ.get(raw["api-key-env"]):
         raise pytest.UsageError(f"--perf-api-key-env: environment variable '{raw['api-key-env']}' is not set")
     _require_comparing(config)
+    _refuse_for_a_gate(config, raw)
     if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None:
         raise pytest.UsageError(
             "--benchmark-histogram needs pygal and pygaljs: pip install 'pytest-benchmark[histogram]'"
         )
+
+
+def _refuse_for_a_gate(config: pytest.Config, raw: Mapping[str, Any]) -> None:
+    if raw["gate"] is None:
+        return
+    for name in NOT_OF_A_GATE:
+        if raw[name]:
+            raise pytest.UsageError(f"--perf-{name} and --perf-gate exclude each other; leave one out")
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        raise pytest.UsageError("--perf-gate boots two engines in turn on one device: run it without -n")
 
 
 def _require_comparing(config: pytest.Config) -> None:
