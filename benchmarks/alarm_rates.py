@@ -33,7 +33,7 @@ from benchmarks.recorded_runs import SIMULATED, measured, simulated
 from vllm_perf.golden import Profile
 from vllm_perf.history.baseline import find_baselines
 from vllm_perf.history.compare import Rules, compare_run
-from vllm_perf.history.entry import entry_of
+from vllm_perf.history.entry import RunEntry, entry_of
 from vllm_perf.history.floors import floor_hardware
 from vllm_perf.history.lineage import lineage_of_run
 from vllm_perf.history.record import RunRecord
@@ -169,44 +169,43 @@ class Kept:
 # --- golden ---------------------------------------------------------------------------------------------
 
 
+PER_CASE = 10_000  # run numbers of one case
+
+
 def measure_missing(store: Store, comparisons: int, changed: int, jobs: int) -> None:
-    """Measure every golden run that the store does not hold yet."""
-    known = {run.run_id for run in store.contents().runs}
+    """Measure golden runs until the store holds enough that are worth a verdict."""
     with ProcessPoolExecutor(max_workers=jobs) as pool:
-        for at, (case, profile) in enumerate(GOLDEN_CASES.items()):
-            count = comparisons + 1 + 2 * AA_PAIRS if case == "nothing changed" else changed
-            numbers = [
-                number for number in range(10_000 * at, 10_000 * at + count) if _id(number) not in known
-            ]
-            for record in pool.map(measured, repeat(profile), numbers):
-                store.save(record)
+        for at, profile in enumerate(GOLDEN_CASES.values()):
+            needed = changed if at else comparisons + 1 + 2 * AA_PAIRS
+            while (more := needed - len(golden_runs(store, at))) > 0:
+                first = PER_CASE * at + sum(_case(run) == at for run in store.contents().runs)
+                for record in pool.map(measured, repeat(profile), range(first, first + more)):
+                    store.save(record)
+
+
+def golden_runs(store: Store, case: int) -> list[RunEntry]:
+    """Return a case's runs that are worth a verdict, oldest first."""
+    runs = [run for run in store.contents().runs if _case(run) == case and run.good_keys()]
+    return sorted(runs, key=lambda run: run.run_id)
 
 
 def golden_rows(store: Store, comparisons: int, changed: int) -> Iterator[Row]:
-    """Compare every run of the unchanged engine with the one before, changed ones with one of these each."""
-    files = {run.run_id: run.file for run in store.contents().runs}
-    runs = {
-        number: store.load(files[_id(number)])
-        for at, case in enumerate(GOLDEN_CASES)
-        for number in range(10_000 * at, 10_000 * at + 5_000)
-        if _id(number) in files
-    }
-    teachers, first = 2 * AA_PAIRS, 2 * AA_PAIRS
-    cell = ("engine", "chat")
-    ratios = aa_log_ratios([side_of(runs[number], *cell) for number in range(teachers)])
-    for floor, book in (("assumed", NoiseBook()), ("learnt", taught(runs[0], ratios))):
-        for at, case in enumerate(GOLDEN_CASES):
-            pairs = (
-                list(pairwise(range(first, first + comparisons + 1)))
-                if at == 0
-                else [(first + number, 10_000 * at + number) for number in range(changed)]
-            )
-            verdicts = [compare(runs[base], runs[head], book) for base, head in pairs]
-            yield counted("golden engine", case, floor, verdicts)
+    """Compare every run of the unchanged engine with the one before, changed ones with one of these each.
+
+    The first 24 runs only teach the floor.
+    """
+    cases = [[store.load(run.file) for run in golden_runs(store, at)] for at in range(len(GOLDEN_CASES))]
+    teachers, unchanged = cases[0][: 2 * AA_PAIRS], cases[0][2 * AA_PAIRS :]
+    ratios = aa_log_ratios([side_of(record, "engine", "chat") for record in teachers])
+    for floor, book in (("assumed", NoiseBook()), ("learnt", taught(teachers[0], ratios))):
+        for case, heads in zip(GOLDEN_CASES, cases, strict=True):
+            still = heads is cases[0]
+            pairs = pairwise(unchanged[: comparisons + 1]) if still else zip(unchanged, heads[:changed])  # noqa: B905  as many as changed
+            yield counted("golden engine", case, floor, [compare(base, head, book) for base, head in pairs])
 
 
-def _id(number: int) -> str:
-    return f"run{number:05}"
+def _case(run: RunEntry) -> int:
+    return int(run.run_id.removeprefix("run")) // PER_CASE
 
 
 def markdown(rows: Sequence[Row]) -> str:
