@@ -82,6 +82,7 @@ from vllm_perf.metrics import validity_client
 
 validity_client.LATE_SHARE_OF_TTFT = 100.0
 validity_client.BURST_SHARE = 1.0
+validity_client.RATE_SHARE = 0.0
 """
 
 

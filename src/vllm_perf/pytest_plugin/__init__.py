@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CONTROLLER = pytest.StashKey["Controller"]()
 PROBLEM = pytest.StashKey[pytest.UsageError]()
+PARAMETERS = ("perf_case", "perf_engine", "perf_gate_case")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,15 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give perf tests their engines, workloads and metrics."""
-    if "perf_case" in metafunc.fixturenames or "perf_engine" in metafunc.fixturenames:
-        from vllm_perf.pytest_plugin.items import parametrize  # only for perf tests, see above
-
+    asked = next((name for name in PARAMETERS if name in metafunc.fixturenames), None)
+    if asked is not None:
         try:
-            parametrize(metafunc, current_controller(metafunc.config).plan)
+            current_controller(metafunc.config).parametrize(metafunc, asked)
         except pytest.UsageError as error:
             # Raised here it would be one collection error a file; it is the user's, and ends the session.
             metafunc.config.stash[PROBLEM] = error
-            metafunc.parametrize("perf_case" if "perf_case" in metafunc.fixturenames else "perf_engine", [])
+            metafunc.parametrize(asked, [])
 
 
 def current_controller(config: pytest.Config) -> "Controller":
@@ -167,3 +167,12 @@ def perf(request: pytest.FixtureRequest, perf_session: Any, perf_case: tuple[str
     from vllm_perf.pytest_plugin.judge import Judge  # only for perf tests, see above
 
     return Judge(session=perf_session, item=request.node, case=perf_case)
+
+
+@pytest.fixture
+def perf_gate(request: pytest.FixtureRequest, pytestconfig: pytest.Config, perf_gate_case: Any) -> Any:
+    """Return the judge of one gating metric of ``--perf-gate``: ``perf_gate.check()``."""
+    from vllm_perf.pytest_plugin.gate_session import GateJudge  # only for gate tests, see above
+
+    controller = current_controller(pytestconfig)
+    return GateJudge(gate=controller.open_gate, item=request.node, case=perf_gate_case)

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from vllm_perf.spec.client import DEFAULT_CLIENT
+
 # Options that choose an engine of ours; a server that someone else runs is the only engine there is.
 OF_OUR_ENGINES = ("golden", "engine", "ladder", "require-gpu")
+# A gate boots two sides of its own, and goes on by itself where it was cut.
+NOT_OF_A_GATE = ("base-url", "engine", "ladder", "resume", "html", "repetitions")
 # Given on the command line they have no effect unless something is compared.
 OF_COMPARING = {"baseline": "compares nothing", "fail-on": "has no effect"}
 
@@ -26,21 +30,30 @@ def refuse_contradictions(config: pytest.Config, raw: Mapping[str, Any]) -> None
     for name in OF_OUR_ENGINES if raw["base-url"] else ():
         if raw[name]:
             raise pytest.UsageError(f"--perf-{name} and --perf-base-url exclude each other; leave one out")
-    for name in ("base-url", "api-key-env", *OF_OUR_ENGINES) if raw["channel"] else ():
-        if raw[name]:
-            raise pytest.UsageError(f"--perf-{name} and --perf-channel exclude each other; leave one out")
-    if raw["spend-cap"] is not None and not raw["channel"]:
-        raise pytest.UsageError("--perf-spend-cap caps nothing without --perf-channel")
+    _refuse_for_a_channel(raw)
     if raw["golden"] and raw["require-gpu"]:
         raise pytest.UsageError("--perf-golden needs no GPU and --perf-require-gpu does; leave one out")
     if raw["api-key-env"] and not os.environ.get(raw["api-key-env"]):
         raise pytest.UsageError(f"--perf-api-key-env: environment variable '{raw['api-key-env']}' is not set")
     _require_comparing(config)
     _refuse_lost_checks(config)
+    _refuse_for_a_gate(config, raw)
     if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None:
         raise pytest.UsageError(
             "--benchmark-histogram needs pygal and pygaljs: pip install 'pytest-benchmark[histogram]'"
         )
+
+
+def _refuse_for_a_channel(raw: Mapping[str, Any]) -> None:
+    if not raw["channel"]:
+        if raw["spend-cap"] is not None:
+            raise pytest.UsageError("--perf-spend-cap caps nothing without --perf-channel")
+        return
+    for name in ("base-url", "api-key-env", *OF_OUR_ENGINES):
+        if raw[name]:
+            raise pytest.UsageError(f"--perf-{name} and --perf-channel exclude each other; leave one out")
+    if raw["client"] != DEFAULT_CLIENT:
+        raise pytest.UsageError("--perf-channel keeps a channel's limits with the socket client alone")
 
 
 def _refuse_lost_checks(config: pytest.Config) -> None:
@@ -58,6 +71,16 @@ def _refuse_lost_checks(config: pytest.Config) -> None:
             f"{option} was given {len(given)} times, and pytest-benchmark keeps the last alone; "
             f"write {'both' if len(given) == 2 else 'all'} after one: {option} {' '.join(checks)}"
         )
+
+
+def _refuse_for_a_gate(config: pytest.Config, raw: Mapping[str, Any]) -> None:
+    if raw["gate"] is None:
+        return
+    for name in NOT_OF_A_GATE:
+        if raw[name]:
+            raise pytest.UsageError(f"--perf-{name} and --perf-gate exclude each other; leave one out")
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        raise pytest.UsageError("--perf-gate boots two engines in turn on one device: run it without -n")
 
 
 def _require_comparing(config: pytest.Config) -> None:

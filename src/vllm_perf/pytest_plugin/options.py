@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from vllm_perf.pytest_plugin.contradictions import refuse_contradictions
+from vllm_perf.pytest_plugin.gate_options import GateChoice, read_gate
 from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT, Client
 
 Profile = Literal["quick", "full"]
@@ -66,6 +67,18 @@ OPTIONS: tuple[Option, ...] = (
     Option("lock-wait", "value", "3600", "seconds to wait for another session's engine"),
     Option("resume", "flag", False, "take over cells that an interrupted run of the same work finished"),
     Option("download", "flag", False, "let vLLM download a model that is not on this machine"),
+    Option("gate", "value", None, "gate two engines: --perf-gate=BASE..HEAD (names, @first, @last)"),
+    Option("gate-base-python", "value", None, "gate: interpreter with the base's vLLM"),
+    Option("gate-head-python", "value", None, "gate: interpreter with the head's vLLM"),
+    Option(
+        "gate-base-engines", "value", None, "gate: the base's engines file (default: --perf-engines-file)"
+    ),
+    Option(
+        "gate-head-engines", "value", None, "gate: the head's engines file (default: --perf-engines-file)"
+    ),
+    Option("gate-min-pairs", "value", None, "gate: pairs of boots before the first look (default: 3)"),
+    Option("gate-max-pairs", "value", None, "gate: pairs of boots at most (default: 8)"),
+    Option("gate-max-minutes", "value", None, "gate: begin no pair that would pass it"),
     Option("repetitions", "value", None, "repetitions of every workload in place of its own number"),
     Option("html", "value", None, "write the report as one HTML page to this file"),
     Option("markdown", "value", None, "write the job summary as Markdown to this file"),
@@ -109,6 +122,7 @@ class PerfConfig:
     html: Path | None
     markdown: Path | None
     compare: bool
+    gate: GateChoice | None = None
     resumed_runs: tuple[str, ...] = ()
 
     @property
@@ -165,6 +179,9 @@ def read_options(config: pytest.Config) -> PerfConfig:
     """
     raw = {option.name: _get(config, option) for option in OPTIONS}
     refuse_contradictions(config, raw)
+    allowed = _number(raw["allowed-change"], "--perf-allowed-change")
+    # What was not asked for is each command's own: a gate's pairs of boots allow for other than one run does.
+    asked = None if config.getoption("perf_allowed_change") is None else allowed
     root = config.rootpath
     work = root / ".vllm-perf"
     return PerfConfig(
@@ -190,7 +207,7 @@ def read_options(config: pytest.Config) -> PerfConfig:
         workloads_file=root / raw["workloads-file"],
         budgets_dir=root / raw["budgets-dir"],
         policy_file=root / raw["policy-file"],
-        allowed_change=_number(raw["allowed-change"], "--perf-allowed-change"),
+        allowed_change=allowed,
         lock_wait_s=_number(raw["lock-wait"], "--perf-lock-wait"),
         resume=bool(raw["resume"]),
         download=bool(raw["download"]),
@@ -198,6 +215,7 @@ def read_options(config: pytest.Config) -> PerfConfig:
         html=_path(root, raw["html"]),
         markdown=_path(root, raw["markdown"]),
         compare=bool(config.getoption("benchmark_compare", None)),
+        gate=read_gate(root, raw, asked),
     )
 
 
