@@ -14,7 +14,7 @@ from vllm_perf.channel.manners import Manners
 from vllm_perf.channel.network import Network, measure_connects, measure_gets
 from vllm_perf.channel.prompts import PromptBook
 from vllm_perf.channel.rough import RoughCounter
-from vllm_perf.channel.rounds import keep_good_rounds
+from vllm_perf.channel.rounds import invalid_reasons, keep_good_rounds
 from vllm_perf.channel.side import Side, watched
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.load.counting import TokenizeCounter
@@ -24,7 +24,6 @@ from vllm_perf.load.sample import Run
 from vllm_perf.metrics.measurement import MetricUnavailable
 from vllm_perf.metrics.reasons import InvalidCode
 from vllm_perf.metrics.server_side import prefix_hit_rate
-from vllm_perf.metrics.validity import check_runs
 from vllm_perf.spec.channel import ChannelSpec
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import ArrivalSpec, WorkloadSpec
@@ -71,7 +70,7 @@ class Comparison:
     @property
     def failing(self) -> bool:
         """Tell whether more requests failed on some channel than the workload allows."""
-        checked = (check_runs(side.runs, self.workload) for side in self.sides if side.runs)
+        checked = (invalid_reasons(side, self.workload) for side in self.sides)
         return any(one.code is InvalidCode.TOO_MANY_FAILED for reasons in checked for one in reasons)
 
 

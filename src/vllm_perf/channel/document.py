@@ -10,11 +10,11 @@ from typing import Any
 
 from vllm_perf.channel.compare import Comparison
 from vllm_perf.channel.difference import Difference
+from vllm_perf.channel.rounds import invalid_reasons
 from vllm_perf.channel.rows import Against, Row, make_rows
 from vllm_perf.channel.side import Side
 from vllm_perf.diagnosis.redact import redact
 from vllm_perf.metrics.measurement import Measurement
-from vllm_perf.metrics.validity import check_runs
 
 SCHEMA = "vllm-perf-channels/1"
 
@@ -75,7 +75,7 @@ def _side(side: Side, done: Comparison) -> dict[str, Any]:
     outcomes = Counter(sample.outcome.value for sample in samples)
     purse, network = side.manners.purse, side.network
     low, high = network.rtt_interval_ms
-    invalid = check_runs(side.runs, done.workload) if side.runs else ()
+    invalid = invalid_reasons(side, done.workload)
     return {
         "title": side.spec.title,
         "base_url": side.target.base_url,

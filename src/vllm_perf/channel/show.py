@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from vllm_perf.channel.compare import Comparison
 from vllm_perf.channel.difference import Difference
 from vllm_perf.channel.facts import lines as fact_lines
+from vllm_perf.channel.rounds import invalid_reasons
 from vllm_perf.channel.rows import Against, Row, make_rows
 from vllm_perf.channel.side import Side
 from vllm_perf.diagnosis.redact import redact
 from vllm_perf.metrics.measurement import Measurement
-from vllm_perf.metrics.validity import check_runs
 
 SHOWN = (
     "ttft_p50",
@@ -127,8 +127,7 @@ def _reasons(rows: Sequence[Row]) -> Iterator[str]:
 
 def _remarks(side: Side, done: Comparison) -> Iterator[str]:
     yield from (f"{side.name}: {note}" for note in side.facts.notes)
-    if side.runs:
-        yield from (f"{side.name}: {reason}" for reason in check_runs(side.runs, done.workload))
+    yield from (f"{side.name}: {reason}" for reason in invalid_reasons(side, done.workload))
     yield from sorted({f"{side.name}: {warning}" for run in side.runs for warning in run.warnings})
 
 

@@ -2,7 +2,7 @@
 """Measure one engine under one workload: all repetitions, validity, and the record's parts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from vllm_perf.engine.engine import Engine
@@ -48,7 +48,7 @@ class Bench:
     ``floor_ms`` returns what the client itself adds to TTFT for a workload, or ``None``; ``budget_ms`` the
     tightest TTFT limit asserted on (engine, workload); ``asserted`` the metrics a verdict is wanted on;
     ``client`` what sends the load. ``send`` runs one repetition in another way than ``load.session.measure``;
-    ``allow_buffered``: it is known that something on the way holds chunks back.
+    ``known`` is what is known of every run beforehand.
     """
 
     machine: Machine
@@ -59,7 +59,7 @@ class Bench:
     budget_ms: Callable[[str, str], float | None] = lambda _engine, _workload: None
     asserted: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     send: Send | None = None
-    allow_buffered: bool = False
+    known: RunFacts = field(default_factory=RunFacts)
     client: Client = DEFAULT_CLIENT
 
 
@@ -85,13 +85,13 @@ def measure_cell(
     window = telemetry.summary(min(run.started_ns for run in runs), max(run.ended_ns for run in runs))
     floor_ms = bench.floor_ms(workload)
     caching = engine.facts.get("prefix_caching")
-    known = RunFacts(
+    known = replace(
+        bench.known,
         floor_ms=floor_ms,
         budget_ms=bench.budget_ms(engine.name, workload.name),
         asserted=bench.asserted.get((engine.name, workload.name), ()),
         prefix_caching=caching if isinstance(caching, bool) else None,
         gpu_problems=tuple(window.problems()),
-        allow_buffered=bench.allow_buffered,
     )
     invalid = tuple(str(reason) for reason in check_runs(runs, workload, known))
     where = describe.environment(engine, workload, runs, bench.hardware, bench.suite)

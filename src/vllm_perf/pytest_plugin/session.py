@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from vllm_perf.channel.errors import Stopped
+from vllm_perf.channel.rounds import known_of
 from vllm_perf.channel.suite import ChannelPlan, SuiteChannel
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.boot import BootSettings
@@ -195,8 +196,7 @@ class PerfSession:
     def _on_channel(self, channel: SuiteChannel, workload: WorkloadSpec) -> CellResult:
         """Measure a cell on a channel; once a cap or a limit stopped one, nothing more is sent."""
         spec = channel.engine.spec
-        buffered = bool(channel.side.facts.buffered)
-        bench = replace(self.bench, send=channel.send, allow_buffered=buffered)
+        bench = replace(self.bench, send=channel.send, known=known_of(channel.side))
         try:
             channel.require_open()
             result = measure_cell(

@@ -8,12 +8,15 @@ import pytest
 
 from tests.unit.channel.picky import PickyChannel, Ways
 from vllm_perf.channel.errors import Stopped
+from vllm_perf.channel.rounds import known_of
 from vllm_perf.channel.suite import SuiteChannel, plan_channel
 from vllm_perf.engine.errors import TargetUnusable
 from vllm_perf.golden import GoldenServer, Profile, ServerOptions
 from vllm_perf.history.record import Series, SeriesStatus
 from vllm_perf.lab.result import CellResult
 from vllm_perf.load.sample import Run
+from vllm_perf.metrics.reasons import InvalidCode
+from vllm_perf.metrics.validity import check_validity
 from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.channel import ChannelSpec, Prices, RateLimits
 from vllm_perf.spec.engine import EngineSpec
@@ -153,6 +156,16 @@ def test_what_means_nothing_on_a_channel_is_taken_out_of_its_cell_with_the_reaso
     assert judged.not_comparable["output_throughput"] == "far sends no usage: its tokens are not counted"
     assert judged.not_comparable["prefix_hit_rate"] == "far shows no /metrics"
     assert judged.unavailable["output_throughput"] == judged.not_comparable["output_throughput"]
+
+
+def test_a_hit_rate_that_a_channel_does_not_tell_spoils_nothing() -> None:
+    expecting = WORKLOAD.model_copy(update={"hit_rate_max": 0.02})
+    with PickyChannel(Ways(chunk_gap_s=0.01)) as far:
+        channel = meet(spec(far.base_url, model="m"))
+        run = send(channel)
+    assert InvalidCode.HIT_RATE in [one.code for one in check_validity(run, expecting)]
+    told = check_validity(run, expecting, known_of(channel.side))
+    assert InvalidCode.HIT_RATE not in [one.code for one in told]
 
 
 @pytest.mark.parametrize("bursts", [True, False])
