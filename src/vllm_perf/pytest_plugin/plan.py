@@ -61,11 +61,11 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
     book = load_engines(config.engines_file)
     kind = "golden" if config.golden else machine.kind
     workloads = load_workloads_for(config.workloads_file, kind)
-    names = config.workloads or ((QUICK_WORKLOAD,) if config.profile == "quick" else tuple(workloads))
+    ladder = _ladder(config, book, kind)
     chosen = tuple(
-        _fit(pick(workloads, name, f"{config.workloads_file}: workload"), config) for name in names
+        _fit(pick(workloads, name, f"{config.workloads_file}: workload"), config)
+        for name in _workload_names(config, ladder, tuple(workloads))
     )
-    ladder: Ladder | None = None
     channel: ChannelPlan | None = None
     engines: tuple[EngineSpec, ...]
     if config.channel:
@@ -76,7 +76,7 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
     elif config.base_url:
         engines = (EngineSpec(name=EXTERNAL, title=EXTERNAL, model=config.model or ""),)
     else:
-        ladder = pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(kind)
+        assert ladder is not None
         engines = tuple(book.engine(name) for name in config.engines or _rungs(config, ladder))
     return Plan(
         machine=machine,
@@ -87,6 +87,23 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
         budgets=load_budgets(config.budgets_dir),
         channel=channel,
     )
+
+
+def _ladder(config: PerfConfig, book: EngineBook, kind: str) -> Ladder | None:
+    """Return the ladder to climb; a server that someone else runs has none."""
+    if config.channel or config.base_url:
+        return None
+    return pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(kind)
+
+
+def _workload_names(config: PerfConfig, ladder: Ladder | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what was asked for, else what the ladder is measured under, else all there are."""
+    if config.workloads:
+        return config.workloads
+    usual = (ladder.workloads if ladder else ()) or known
+    if config.profile == "quick":
+        return (QUICK_WORKLOAD if QUICK_WORKLOAD in usual else usual[0],)
+    return usual
 
 
 def _rungs(config: PerfConfig, ladder: Ladder) -> tuple[str, ...]:

@@ -61,8 +61,12 @@ class EngineSpec(SpecModel):
 
 
 class Ladder(SpecModel):
-    """An ordered list of engine names; the first is the baseline of every gain."""
+    """An ordered list of engine names; the first is the baseline of every gain.
+
+    ``workloads`` are those it is measured under when none is asked for; empty: all of the workloads file.
+    """
 
     name: str
     platform: Platform
     engines: tuple[str, ...] = Field(min_length=1)
+    workloads: tuple[str, ...] = ()

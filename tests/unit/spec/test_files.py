@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vllm_perf.spec.base import SpecError
-from vllm_perf.spec.files import load_budgets, load_engines, load_workloads
+from vllm_perf.spec.files import load_budgets, load_engines, load_workloads, load_workloads_for
 
 ENGINES = """
 [models.small]
@@ -92,6 +92,22 @@ def test_this_labs_own_files_are_valid() -> None:
     book = load_engines(fixtures / "engines.toml")
     workloads = load_workloads(fixtures / "workloads.toml")
     assert {ladder.platform for ladder in book.ladders.values()} == {"cpu", "cuda", "golden"}
-    assert all(len(one.engines) >= 5 for one in book.ladders.values() if one.platform != "golden")
+    assert all(len(book.ladder_for(platform).engines) >= 5 for platform in ("cpu", "cuda"))
     assert {"article", "chat", "unique"} <= workloads.keys()
     assert load_budgets(fixtures / "budgets")
+
+
+def test_every_ladder_of_this_lab_can_serve_the_workloads_it_names() -> None:
+    fixtures = Path(__file__).parents[3] / "fixtures"
+    book = load_engines(fixtures / "engines.toml")
+    named = 0
+    for ladder in book.ladders.values():
+        workloads = load_workloads_for(fixtures / "workloads.toml", ladder.platform)
+        for engine in map(book.engine, ladder.engines):
+            for workload in (workloads[name] for name in ladder.workloads):
+                named += 1
+                prompt = workload.prompt.shared_tokens + workload.prompt.unique_tokens
+                assert prompt + workload.output_tokens <= int(engine.flags["max-model-len"]), engine.name
+                arrival = workload.arrival
+                assert arrival.rate_share is None or arrival.capacity_from in ladder.workloads, workload.name
+    assert named
