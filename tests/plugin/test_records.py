@@ -123,6 +123,20 @@ def test_a_run_that_missed_its_budget_is_kept_and_is_nobodys_baseline(project: P
     assert "ttft_p50[last-chat] (0001_" not in run.text  # nor pytest-benchmark's own
 
 
+def test_what_no_test_of_a_partial_run_asserted_is_no_baseline_when_bad(measured: Project) -> None:
+    measured.engines("ttft-ms = 100", "ttft-ms = 150")
+    partial = measured.run("--benchmark-compare", "-k", "tpot_p50")
+    assert partial.code == 0, partial.text
+    measured.engines("ttft-ms = 150", "ttft-ms = 300")
+    over = measured.run("-k", "tpot_p50")
+    assert over.code == 0, over.text
+    name = "ttft_p50[last-chat]"
+    statuses = [series(record, name)["status"] for record in measured.records()]
+    assert statuses == ["ok", "regressed", "failed_budget"]
+    tpot = [series(record, "tpot_p50[last-chat]")["status"] for record in measured.records()]
+    assert tpot == ["ok", "ok", "ok"]
+
+
 def test_a_renamed_engine_is_listed_on_both_sides_and_fails_where_asked(project: Project) -> None:
     assert second(project).code == 0
     project.engines("[engines.last]", "[engines.newest]")

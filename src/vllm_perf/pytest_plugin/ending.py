@@ -3,7 +3,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +43,18 @@ def make_record(
         series=tuple(_marked(one, ends) for result in cells for one in result.series),
         warnings=tuple(dict.fromkeys(warning for result in cells for warning in result.warnings)),
     )
+
+
+def with_worse(record: RunRecord, keys: Collection[SeriesKey], status: SeriesStatus) -> RunRecord:
+    """Return the record with good series marked that are found bad though no test of this session says so.
+
+    A run of a few tests measures whole cells: what it did not assert must not become a baseline unseen.
+    """
+    series = (
+        replace(one, status=status) if one.key in keys and one.status is SeriesStatus.OK else one
+        for one in record.series
+    )
+    return replace(record, series=tuple(series))
 
 
 def _ends(outcomes: Iterable[Outcome]) -> dict[SeriesKey, SeriesStatus]:

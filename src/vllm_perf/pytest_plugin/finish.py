@@ -11,7 +11,7 @@ import pytest
 from vllm_perf.history.benchmark_rows import benchmark_rows
 from vllm_perf.history.compare import RunComparison
 from vllm_perf.history.git import describe_suite
-from vllm_perf.history.record import RunRecord
+from vllm_perf.history.record import RunRecord, SeriesStatus
 from vllm_perf.history.store import Store, StoreError
 from vllm_perf.lab.machine import detect_machine
 from vllm_perf.lab.result import BOOT, CellResult
@@ -20,7 +20,7 @@ from vllm_perf.pytest_plugin.bridge import append_rows
 from vllm_perf.pytest_plugin.budgets import BudgetBook
 from vllm_perf.pytest_plugin.cells import CellFolder
 from vllm_perf.pytest_plugin.comparisons import Comparisons
-from vllm_perf.pytest_plugin.ending import Outcome, make_record
+from vllm_perf.pytest_plugin.ending import Outcome, make_record, with_worse
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.plan import Plan
 from vllm_perf.pytest_plugin.workers import cell_folder
@@ -59,34 +59,45 @@ def finish(controller: "Controller", *, interrupted: bool) -> Ending:
     config, plan = controller.config, controller.plan
     results = collect_results(plan, CellFolder(cell_folder(config.work_dir, controller.pytest_config)))
     outcomes = tuple(controller.outcomes.values())
-    recorded = _record(config, results, outcomes, complete=not interrupted)
+    budgets = BudgetBook.choose(plan, detect_machine())
+    recorded = _record(config, results, outcomes, budgets, complete=not interrupted)
     if recorded.record is not None:
         tested = {outcome["metric"] for outcome in outcomes}
         rows = [row for row in benchmark_rows(recorded.record) if row["params"]["metric"] in tested]
         append_rows(controller.pytest_config, rows)
-    budgets = BudgetBook.choose(plan, detect_machine())
     report = summary.make_report(plan, results, recorded, budgets, outcomes)
     written = summary.write_reports(report, config.markdown, config.html)
     return Ending(plan=plan, results=results, recorded=recorded, report=report, written=written)
 
 
 def _record(
-    config: PerfConfig, results: Sequence[CellResult], outcomes: Sequence[Outcome], *, complete: bool
+    config: PerfConfig,
+    results: Sequence[CellResult],
+    outcomes: Sequence[Outcome],
+    budgets: BudgetBook,
+    *,
+    complete: bool,
 ) -> Recorded:
     if all(result.cell is None for result in results):
         return Recorded()
     suite = describe_suite(config.root)
     record = make_record(results, outcomes, config, suite, complete=complete)
+    missed = summary.missed_budgets(results, budgets)
+    record = with_worse(record, missed, SeriesStatus.FAILED_BUDGET)
     comparison = None
     try:
         # Compared before it is saved: a run is never among its own baselines.
         comparison = Comparisons(config=config, suite=suite).compare(record) if config.compare else None
+        if comparison is not None and config.fail_on != "never":
+            slower = {one.key for one in comparison.regressed}
+            record = with_worse(record, slower, SeriesStatus.REGRESSED)
     except StoreError as error:  # a baseline that was there when the session began; the run is kept
         record = replace(record, warnings=(*record.warnings, f"not compared as a whole: {error}"))
     try:
         path = Store(config.history_dir).save(record)
     except StoreError as error:
-        return Recorded(record=replace(record, warnings=(*record.warnings, f"NOT RECORDED: {error}")))
+        record = replace(record, warnings=(*record.warnings, f"NOT RECORDED: {error}"))
+        return Recorded(record=record, comparison=comparison)
     return Recorded(record=record, path=path, comparison=comparison)
 
 

@@ -2,13 +2,13 @@
 """Write what a finished session found: into pytest's terminal, and as Markdown and HTML where asked."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from vllm_perf.history.record import RunRecord
+from vllm_perf.history.record import RunRecord, SeriesKey
 from vllm_perf.lab.result import CellResult
 from vllm_perf.pytest_plugin.budgets import BudgetBook
 from vllm_perf.pytest_plugin.ending import Outcome
@@ -19,7 +19,7 @@ from vllm_perf.report.markdown import markdown as render_markdown
 from vllm_perf.report.model import Report
 from vllm_perf.report.terminal import print_report
 from vllm_perf.verdict.budgets import judge
-from vllm_perf.verdict.types import BudgetVerdict
+from vllm_perf.verdict.types import BudgetVerdict, Status
 
 if TYPE_CHECKING:
     from vllm_perf.pytest_plugin.finish import Ending, Recorded
@@ -49,7 +49,7 @@ def make_report(
 
 
 def budget_verdicts(
-    results: tuple[CellResult, ...], book: BudgetBook
+    results: Sequence[CellResult], book: BudgetBook
 ) -> dict[tuple[str, str], list[BudgetVerdict]]:
     """Return how each measured cell stands against its budgets, gains included."""
     by_cell = {(result.engine, result.workload): result for result in results}
@@ -65,6 +65,16 @@ def budget_verdicts(
             baseline = base.measurement(budget.metric) if base else None
             found[result.engine, result.workload].append(judge(budget, measured, baseline))
     return dict(found)
+
+
+def missed_budgets(results: Sequence[CellResult], book: BudgetBook) -> set[SeriesKey]:
+    """Return the series that miss a budget, whether or not a test asserted it."""
+    return {
+        SeriesKey(engine, workload, verdict.metric)
+        for (engine, workload), verdicts in budget_verdicts(results, book).items()
+        for verdict in verdicts
+        if verdict.status is Status.FAIL
+    }
 
 
 def show_summary(ending: "Ending", reporter: pytest.TerminalReporter) -> None:

@@ -73,8 +73,14 @@ def _well(comparison: RunComparison | None, outcomes: Sequence[BudgetVerdict]) -
         return Headline(change), _count(len(comparison.compared), "series", "series") + " compared"
     if comparison is not None and comparison.created:
         return Headline.CREATED, "nothing was stored before; the next run is compared with this one"
+    kept = sum(one.status is Status.PASS for one in outcomes)
+    if outcomes and kept == len(outcomes):
+        return Headline.WITHIN_BUDGET, _count(kept, "budget") + " kept"
     if outcomes:
-        return Headline.WITHIN_BUDGET, _count(len(outcomes), "budget") + " kept"
+        return (
+            Headline.MEASURED,
+            f"{kept} of {_count(len(outcomes), 'budget')} kept; no test asked for the rest",
+        )
     return Headline.MEASURED, "nothing to compare with, and no budget set"
 
 

@@ -84,6 +84,13 @@ def test_a_doubt_that_passes_is_not_called_no_verdict() -> None:
     assert alone.headline is Headline.NOT_COMPARED
 
 
+def test_a_budget_without_a_verdict_that_no_test_asked_for_is_not_called_kept() -> None:
+    budgets = {("fp8", "chat"): (verdict(Status.PASS), verdict(Status.NO_VERDICT, "tok"))}
+    report = build_report(base_run(), budgets=budgets, ended={"passed": ["fine"]})
+    assert report.headline is Headline.MEASURED
+    assert report.sentence == "1 of 2 budgets kept; no test asked for the rest"
+
+
 def test_what_a_test_failed_on_is_the_headline_whatever_it_was() -> None:
     report = build_report(base_run(), ended={"passed": ["fine"], "failed": ["hit rate 0.1 is outside"]})
     assert (report.headline, report.sentence) == (Headline.FAILED, "hit rate 0.1 is outside")
