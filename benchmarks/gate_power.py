@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often the gate cries wolf, and how often it sees one: simulated boots through the real verdict code.
 
-    python benchmarks/gate_power.py --gates 300 --still 1000 --jobs 2 --markdown power.md
+    python benchmarks/gate_power.py --jobs 2 --state gates.jsonl --json power.json --markdown power.md
 
 Boots come from ``noise_model.py`` (variance between boots, between requests, autocorrelation, drift);
 everything after that is the code that a real gate runs: ``aa_log_ratios``, ``NoiseFloor``, ``decide_gate``.
 All ways of deciding see the same boots. What is simulated is the noise, not the engine: the table says what
-the rule does under such noise, and it is as good as the noise model. ``docs/gate.md`` holds the table.
+the rule does under such noise, and it is as good as the noise model.
 
 Ways of deciding:
 
@@ -15,17 +15,19 @@ gate, 3 to 8 pairs    looked at after every pair, and one more to confirm
 … learnt              with a noise floor from 12 A/A pairs of the same machine, drawn anew for every gate
 one against one       first base boot against first head boot, any of the four medians worse by 5 %: what
                       ``--benchmark-compare-fail=median:5%`` does
-pooled Mann-Whitney   all TTFTs of five boots a side in one test, p < 0.01, worse
+pooled Mann-Whitney   all requests of five boots a side in one test a time (TTFT, TPOT), p < 0.01, worse
+
+``--state`` keeps every finished block of gates: a run that was cut goes on where it stopped.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from itertools import repeat
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import mannwhitneyu
@@ -44,6 +46,8 @@ NOISES: Mapping[str, Noise] = {
     "boots 1.5 %": Noise(),
     "boots 1.5 %, drifting": Noise(drift_per_boot=0.003, walk_per_boot=0.003),
     "boots 0.5 %": Noise(boot_common=0.004, boot_own=0.003, ttft_residual=0.08),
+    # Far noisier than anything allowed: here only the share of alpha that a look may spend holds the gate.
+    "boots 4 %": Noise(boot_common=0.032, boot_own=0.024),
 }
 SCENARIOS: tuple[tuple[float, str], ...] = (
     (0.0, "everything"),
@@ -52,6 +56,7 @@ SCENARIOS: tuple[tuple[float, str], ...] = (
 AA_PAIRS = 12
 FIVE, UP_TO_EIGHT = GatePlan(min_pairs=5, max_pairs=5), GatePlan(min_pairs=3, max_pairs=8)
 MINUTES_PER_BOOT = 1.5
+BLOCK = 20  # gates that are kept together: about a second's work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +138,12 @@ def _one_against_one(pair: Pair) -> Outcome:
 
 
 def _pooled(pairs: list[Pair]) -> Outcome:
-    base, head = (
-        [value for pair in pairs for value in pair[side].by_prompt["ttft"].values()] for side in (0, 1)
-    )
-    worse = bool(mannwhitneyu(head, base, alternative="greater").pvalue < 0.01)
+    worse = False
+    for time in ("ttft", "tpot"):
+        base, head = (
+            [value for pair in pairs for value in pair[side].by_prompt[time].values()] for side in (0, 1)
+        )
+        worse = worse or bool(mannwhitneyu(head, base, alternative="greater").pvalue < 0.01)
     return Outcome(way="pooled Mann-Whitney", change=str(_called(worse)), boots=2 * len(pairs))
 
 
@@ -144,22 +151,83 @@ def _called(worse: bool) -> Change:
     return Change.REGRESSED if worse else Change.SAME
 
 
-def rows(gates: int, still: int, jobs: int, allowed: float) -> Iterator[Row]:
-    """Simulate every scenario under every noise."""
+class Block(NamedTuple):
+    """Some gates of one case: noise, slowdown, what it touches, the seeds from ``first`` to ``end`` - 1."""
+
+    noise: str
+    slowdown: float
+    shape: str
+    first: int
+    end: int
+
+
+def blocks(gates: int, still: int) -> list[Block]:
+    """Return all that is to be simulated."""
+    counts = {slowdown: gates if slowdown else still for slowdown, _ in SCENARIOS}
+    return [
+        Block(noise, slowdown, shape, first, min(first + BLOCK, counts[slowdown]))
+        for noise in NOISES
+        for slowdown, shape in SCENARIOS
+        for first in range(0, counts[slowdown], BLOCK)
+    ]
+
+
+Drawn = list[list[Outcome]]
+
+
+def simulate(block: Block, allowed: float) -> Drawn:
+    """Return the outcomes of every gate of a block."""
+    return [
+        one_gate(NOISES[block.noise], block.slowdown, block.shape, allowed, seed)
+        for seed in range(block.first, block.end)
+    ]
+
+
+class State:
+    """Finished blocks, kept in a file of JSON lines; the first line says what they were simulated with."""
+
+    def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
+        """Read what is there.
+
+        Raises:
+            SystemExit: the file is about something else.
+        """
+        self._path, self.done = path, dict[Block, Drawn]()
+        if path is None or not path.exists():
+            self._write({"settings": settings})
+            return
+        whole = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if "\n" in line]
+        if json.loads(whole[0])["settings"] != settings:
+            raise SystemExit(f"{path}: simulated with other settings; name another file or delete it")
+        for entry in map(json.loads, whole[1:]):
+            drawn = [[Outcome(**one) for one in gate] for gate in entry["gates"]]
+            self.done[Block(*entry["block"])] = drawn
+        path.write_text("".join(whole), encoding="utf-8")  # without a line that a kill cut
+
+    def add(self, block: Block, drawn: Drawn) -> None:
+        """Keep a finished block."""
+        self.done[block] = drawn
+        self._write({"block": block, "gates": [[asdict(one) for one in gate] for gate in drawn]})
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+
+
+def rows(wanted: Sequence[Block], state: State, jobs: int, allowed: float) -> Iterator[Row]:
+    """Simulate what is not in ``state`` yet and count every case."""
+    missing = [block for block in wanted if block not in state.done]
     with ProcessPoolExecutor(max_workers=jobs) as pool:
-        for label, noise in NOISES.items():
-            for slowdown, shape in SCENARIOS:
-                count = gates if slowdown else still
-                drawn = pool.map(
-                    one_gate,
-                    *map(repeat, (noise, slowdown, shape, allowed)),
-                    range(count),
-                    chunksize=max(count // (4 * jobs), 1),
-                )
-                yield from _table(label, slowdown, shape, list(drawn))
+        running = {pool.submit(simulate, block, allowed): block for block in missing}
+        for future in as_completed(running):
+            state.add(running[future], future.result())
+    for noise, slowdown, shape in dict.fromkeys(block[:3] for block in wanted):
+        same = [block for block in wanted if block[:3] == (noise, slowdown, shape)]
+        yield from _table(noise, slowdown, shape, [gate for block in same for gate in state.done[block]])
 
 
-def _table(noise: str, slowdown: float, shape: str, drawn: list[list[Outcome]]) -> Iterator[Row]:
+def _table(noise: str, slowdown: float, shape: str, drawn: Drawn) -> Iterator[Row]:
     for outcomes in zip(*drawn, strict=True):
         changes = [outcome.change for outcome in outcomes]
         yield Row(
@@ -175,7 +243,7 @@ def _table(noise: str, slowdown: float, shape: str, drawn: list[list[Outcome]]) 
         )
 
 
-def markdown(table: list[Row]) -> str:
+def markdown(table: Sequence[Row]) -> str:
     """Return one table a noise: a line a way, a column a slowdown."""
     text: list[str] = []
     for noise in dict.fromkeys(row.noise for row in table):
@@ -198,6 +266,11 @@ def markdown(table: list[Row]) -> str:
     return "\n".join(text)
 
 
+def document(table: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain data: how it was simulated, and every row."""
+    return {"settings": settings, "rows": [asdict(row) | {"minutes": row.minutes} for row in table]}
+
+
 def main() -> None:
     """Run the simulation and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -205,16 +278,25 @@ def main() -> None:
     parser.add_argument("--still", type=int, default=1000, help="simulated gates where nothing changed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--allowed", type=float, default=Policy().allowed)
+    parser.add_argument("--state", type=Path, help="keep finished gates there, and go on from them")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    table = list(rows(options.gates, options.still, options.jobs, options.allowed))
+    settings = {
+        "allowed": options.allowed,
+        "alpha": Policy().alpha,
+        "aa_pairs": AA_PAIRS,
+        "minutes_per_boot": MINUTES_PER_BOOT,
+        "noises": {name: asdict(noise) for name, noise in NOISES.items()},
+    }
+    state = State(options.state, settings)
+    table = list(rows(blocks(options.gates, options.still), state, options.jobs, options.allowed))
     text = markdown(table)
     print(text)
     if options.markdown:
         options.markdown.write_text(text, encoding="utf-8")
     if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in table], indent=1), encoding="utf-8")
+        options.json.write_text(json.dumps(document(table, settings), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

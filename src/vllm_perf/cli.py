@@ -3,12 +3,14 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
 from vllm_perf import __version__
 from vllm_perf.spec.base import SpecError
 
+PIPE_CLOSED = 141  # as a shell tells of a program that SIGPIPE ended
 COMMANDS = {
     "probe": "send one streamed chat request and print what it measured",
     "doctor": "find the first thing wrong with a server, a boot log or a client's settings",
@@ -33,6 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         code: int = importlib.import_module(f"vllm_perf.commands.{options.command}").run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads (head, less) has seen enough; nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
     except SpecError as error:
         print(f"vllm-perf {options.command}: {error}", file=sys.stderr)
         return 2

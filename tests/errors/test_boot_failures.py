@@ -73,13 +73,13 @@ SCENARIOS: dict[str, Scenario] = {
         evidence="less than requested memory for kv (4000.0 GiB)",
         remedy="VLLM_CPU_KVCACHE_SPACE",
     ),
-    # 8 layers x 2 (K, V) x 2 heads x 64 x 2 bytes = 4 KiB a token: 500,000 need 1.9 GiB, 1 GiB holds 262,144.
+    # 14 layers x 2 (K, V) x 2 heads x 64 x 2 bytes = 7 KiB a token: 500,000 need 3.3 GiB; 1 holds 149,796.
     "KV cache below one request": Scenario(
         flags={"max-model-len": 500_000},
         env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"},
         category=Category.KV_TOO_SMALL_FOR_MAX_LEN,
-        evidence="1.91 GiB KV cache is needed",
-        remedy="use --max-model-len 26",
+        evidence="3.34 GiB KV cache is needed",
+        remedy="use --max-model-len 149",
     ),
     "no such folder": Scenario(
         model="/nonexistent/model",

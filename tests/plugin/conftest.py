@@ -1,19 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the plugin's tests share: a project, and runs of the whole ladder that several tests look at."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.plugin.projects import Finished, Project
+from tests.plugin.stock import StockProject
+
+
+def with_one_engine(root: Path) -> Project:
+    """Return a project with the last engine alone."""
+    made = Project(root)
+    made.engines('engines = ["first", "middle", "last"]', 'engines = ["last"]')
+    return made
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """Return a project of its own for one test, with one engine."""
-    made = Project(tmp_path / "project")
-    made.engines('engines = ["first", "middle", "last"]', 'engines = ["last"]')
+    return with_one_engine(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a project that has one good run."""
+    made = with_one_engine(tmp_path_factory.mktemp("measured") / "project")
+    run = made.run("--benchmark-compare")
+    assert run.code == 0, run.text
+    return made.root
+
+
+@pytest.fixture
+def measured(measured_once: Path, tmp_path: Path) -> Project:
+    """Return a project of its own for one test, with one engine and one good run of it."""
+    shutil.copytree(measured_once, tmp_path / "project")
+    return with_one_engine(tmp_path / "project")
+
+
+@pytest.fixture
+def stock(tmp_path: Path) -> StockProject:
+    """Return a project of its own for one test that has pytest-benchmark alone; it measured 0.2 s."""
+    made = StockProject(tmp_path / "stock")
+    made.measured(ttft=0.2)
     return made
 
 

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import tempfile
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,20 +19,49 @@ import pytest_benchmark.plugin
 import vllm_perf.pytest_plugin.controller
 import vllm_perf.pytest_plugin.judge  # noqa: F401
 from vllm_perf.load import floor
+from vllm_perf.metrics import validity_client
 
 # What the client itself adds is the same in every run here, and takes a second to measure.
-floor._try = functools.cache(floor._try)
+KNOWN_FLOOR = functools.cache(floor._try)
 # pytest-benchmark asks for the CPU's name several times a run, a second each.
-pytest_benchmark.plugin.get_cpu_info = functools.cache(pytest_benchmark.plugin.get_cpu_info)
+KNOWN_CPU = functools.cache(pytest_benchmark.plugin.get_cpu_info)
 
 
 def run_inside(words: Sequence[str], root: Path, env: Mapping[str, str]) -> tuple[int, str]:
     """Return exit code and output of ``pytest WORDS``, run in ``root`` with ``env`` on top."""
-    with _as_before(root, env), warnings.catch_warnings(record=True), _caught() as output:
+    with (
+        _as_before(root, env),
+        _remembered(),
+        warnings.catch_warnings(record=True),
+        _caught() as output,
+    ):
         warnings.resetwarnings()
-        code = int(pytest.main(list(words)))
+        code = _main(words)
         output.seek(0)
         return code, output.read()
+
+
+def _main(words: Sequence[str]) -> int:
+    """Return the exit code; a plugin's own exception ends pytest as it would end the interpreter."""
+    try:
+        return int(pytest.main(list(words)))
+    except Exception:  # noqa: BLE001  whatever a plugin raises
+        traceback.print_exc()
+        return 1
+
+
+@contextlib.contextmanager
+def _remembered() -> Iterator[None]:
+    """Spare an inner run what an earlier one found out; tests outside it see nothing of that.
+
+    Nor of what a project's own conftest.py does to our modules, which outlive its run.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(floor, "_try", KNOWN_FLOOR)
+        patch.setattr(pytest_benchmark.plugin, "get_cpu_info", KNOWN_CPU)
+        for name in ("LATE_SHARE_OF_TTFT", "BURST_SHARE"):
+            patch.setattr(validity_client, name, getattr(validity_client, name))
+        yield
 
 
 @contextlib.contextmanager

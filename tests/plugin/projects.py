@@ -82,6 +82,7 @@ from vllm_perf.metrics import validity_client
 
 validity_client.LATE_SHARE_OF_TTFT = 100.0
 validity_client.BURST_SHARE = 1.0
+validity_client.RATE_SHARE = 0.0
 """
 
 
@@ -158,7 +159,7 @@ class Project:
         """Run pytest on the project to its end, within this process: three times as fast as apart from it."""
         junit, words = self._words(args, paths, golden)
         code, text = run_inside(words, self.root / folder, self.env)
-        return _finished(code, text, junit)
+        return read_finished(code, text, junit)
 
     def run_apart(
         self, *args: str, paths: tuple[str, ...] = ("tests/perf",), golden: bool = True
@@ -171,7 +172,7 @@ class Project:
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)  # so that it takes its engine with it
             raise
-        return _finished(process.returncode, text, junit)
+        return read_finished(process.returncode, text, junit)
 
     def start(self, *words: str, python: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
         """Start pytest with these words and return the running process."""
@@ -224,7 +225,8 @@ def rows(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {row["name"]: row for row in document["benchmarks"]}
 
 
-def _finished(code: int, text: str, junit: Path) -> Finished:
+def read_finished(code: int, text: str, junit: Path) -> Finished:
+    """Return what a run left, with what its JUnit file says where it wrote one."""
     if not junit.is_file():
         return Finished(code=code, text=text)
     suite = ET.parse(junit).getroot().find("testsuite")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.conftest import TwoRuns
-from tests.plugin.projects import Finished, Project, rows
+from tests.plugin.projects import CONFTEST, Finished, Project, rows
 
 TESTED = {
     "chat": (
@@ -26,6 +26,19 @@ TESTED = {
     ),
     "boot": ("boot_time",),
 }
+
+
+# Another process deletes the baseline (prunes, say) just before it is read at the end of the session.
+VANISHING = """
+from vllm_perf.history.store import Store, StoreError
+
+def gone(store, file):
+    raise StoreError(f"{file}: cannot be read: gone")
+
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        Store.load = gone
+"""
 
 
 def expected_rows() -> set[str]:
@@ -157,6 +170,31 @@ def test_from_a_folder_below_the_same_history_is_used(project: Project) -> None:
     assert run.code == 0, run.text
     assert len(project.records()) == 2
     assert "baseline created" not in run.text
+
+
+def test_a_history_that_cannot_be_written_is_refused_before_anything_runs(project: Project) -> None:
+    project.write("taken", "a file")
+    run = second(project, "--perf-history", "taken/history")
+    assert run.code == 4, run.text
+    assert "no run can be stored there" in run.text
+    assert project.boots() == []
+
+
+def test_a_baseline_that_is_gone_at_the_end_costs_the_comparison_not_the_record(measured: Project) -> None:
+    measured.write("conftest.py", CONFTEST + VANISHING)
+    run = measured.run_apart("--benchmark-compare", "-k", "ttft_p50")
+    assert run.code == 0, run.text
+    assert "not compared as a whole: " in run.text
+    assert "INTERNALERROR" not in run.text
+    assert len(measured.records()) == 2
+
+
+def test_a_damaged_record_is_named_and_the_rest_is_compared(measured: Project) -> None:
+    measured.write(".vllm-perf/history/2026_0101T000000000000Z_x_torn.json", "{")
+    run = measured.run("--benchmark-compare", "-k", "ttft_p50")
+    assert run.code == 0, run.text
+    assert "2026_0101T000000000000Z_x_torn.json: skipped: not JSON" in run.text
+    assert "Against the baseline" in run.text
 
 
 def test_without_pytest_benchmark_it_measures_and_records(project: Project) -> None:

@@ -62,17 +62,22 @@ def test_the_gain_over_another_workers_engine_is_judged(two_runs: TwoRuns) -> No
 
 def test_no_verdict_is_10_as_alone(ladder: Project) -> None:
     ladder.change("fixtures/workloads.toml", "output_tokens", "hit_rate_min = 0.99\noutput_tokens")
-    run = ladder.run(*SPREAD, "-p", "no:benchmark", "-k", "ttft_p50 and not middle")
-    assert run.code == 10, run.text
+    few = ("-p", "no:benchmark", "-k", "ttft_p50 and not middle")
+    run, alone = ladder.run(*SPREAD, *few), ladder.run(*few)
+    assert run.code == alone.code == 10, run.text
     assert run.metrics("failed") == {"ttft_p50"}
+    assert run.cases == alone.cases
 
 
 def test_a_broken_lab_is_11_as_alone(ladder: Project) -> None:
     ladder.engines("itl-ms = 15 }", "itl-ms = 15, no-such-flag = 1 }")
-    run = ladder.run(*SPREAD, "-p", "no:benchmark", "-k", "boot and not middle")
+    few = ("-p", "no:benchmark", "-k", "boot and not middle")
+    run = ladder.run(*SPREAD, *few)
     assert run.code == 11, run.text
     assert "engine 'last' did not boot" in run.text
     assert ladder.boots() == ["first", "last"]
+    alone = ladder.run(*few)
+    assert (alone.code, alone.cases) == (run.code, run.cases)
 
 
 def test_a_regression_is_1_and_fails_the_same_test_as_alone(ladder: Project) -> None:
@@ -86,6 +91,8 @@ def test_a_regression_is_1_and_fails_the_same_test_as_alone(ladder: Project) -> 
     assert "what moved: prefill" in run.failures[name]
     statuses = [rows(record)["ttft_p50[last-chat]"]["extra_info"]["status"] for record in ladder.records()]
     assert statuses == ["ok", "regressed"]
+    alone = ladder.run(*few)
+    assert (alone.code, alone.cases) == (run.code, run.cases)
 
 
 def test_a_crashed_worker_is_not_green_and_leaves_no_engine(ladder: Project) -> None:

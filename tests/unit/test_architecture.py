@@ -12,6 +12,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A package may import those before it in this list, and none after it.
 LAYERS = (
     "spec",
+    "clock",
     "diagnosis",
     "golden",
     "load",

@@ -59,24 +59,52 @@ def forecast(entrant: Entrant, workload: WorkloadSpec, settings: Settings) -> Fo
     Raises:
         SpecError: the prompts cannot be made.
     """
-    book = PromptBook(workload=workload, counter=RoughCounter(), exact=False)
-    model = entrant.target.model
-    block = adapted(book.block(0, 0), model=model, left_out=(), exact=True)
-    warmup = adapted(book.block(0, 0, "warmup"), model=model, left_out=(), exact=True)
-    probe = adapted(book.probe(PROMPTS, 0), model=model, left_out=(), exact=True)
-    body = question(model, SEEDS[0])
+    block, warmup, probe = _requests(entrant, workload)
     purposes = (
-        Purpose(
-            name="handshake",
-            requests=len(SEEDS),
-            prompt_tokens=len(SEEDS) * HANDSHAKE_PROMPT_TOKENS,
-            most_prompt_tokens=len(SEEDS) * len(body),
-            output_tokens=len(SEEDS) * ASKED_TOKENS,
-        ),
+        _handshake(entrant),
         _purpose("cache probe", probe, 2),
         _purpose("warm-up", warmup, 1),
         _purpose("measured", block, settings.pairs),
     )
+    return _forecast(entrant, purposes, workload.arrival.max_rate_per_s, block)
+
+
+def forecast_suite(entrant: Entrant, workloads: Sequence[WorkloadSpec]) -> Forecast:
+    """Return what a suite would send to ``entrant``: every workload, repetitions and warm-ups.
+
+    Raises:
+        SpecError: the prompts cannot be made.
+    """
+    purposes = [_handshake(entrant)]
+    block: Sequence[PlannedRequest] = ()
+    for workload in workloads:
+        block, warmup, _ = _requests(entrant, workload)
+        purposes.append(_purpose(f"{workload.name}: warm-up", warmup, workload.repetitions))
+        purposes.append(_purpose(workload.name, block, workload.repetitions))
+    rates = [one.arrival.max_rate_per_s for one in workloads if one.arrival.max_rate_per_s]
+    return _forecast(entrant, tuple(purposes), min(rates, default=None), block)
+
+
+def _requests(entrant: Entrant, workload: WorkloadSpec) -> tuple[Sequence[PlannedRequest], ...]:
+    """Return one block, its warm-up and the prompts of the cache probe."""
+    book = PromptBook(workload=workload, counter=RoughCounter(), exact=False)
+    made = (book.block(0, 0), book.block(0, 0, "warmup"), book.probe(PROMPTS, 0))
+    return tuple(adapted(one, model=entrant.target.model, left_out=(), exact=True) for one in made)
+
+
+def _handshake(entrant: Entrant) -> Purpose:
+    return Purpose(
+        name="handshake",
+        requests=len(SEEDS),
+        prompt_tokens=len(SEEDS) * HANDSHAKE_PROMPT_TOKENS,
+        most_prompt_tokens=len(SEEDS) * len(question(entrant.target.model, SEEDS[0])),
+        output_tokens=len(SEEDS) * ASKED_TOKENS,
+    )
+
+
+def _forecast(
+    entrant: Entrant, purposes: tuple[Purpose, ...], rate: float | None, block: Sequence[PlannedRequest]
+) -> Forecast:
     prices = entrant.manners.purse.prices
     output = sum(one.output_tokens for one in purposes)
 
@@ -84,7 +112,6 @@ def forecast(entrant: Entrant, workload: WorkloadSpec, settings: Settings) -> Fo
         return (prompt * prices.prompt_per_million + output * prices.output_per_million) / MILLION
 
     requests = sum(one.requests for one in purposes)
-    rate = workload.arrival.max_rate_per_s
     return Forecast(
         channel=entrant.spec.name,
         base_url=entrant.target.base_url,

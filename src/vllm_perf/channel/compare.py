@@ -5,26 +5,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from vllm_perf.channel.blocks import block_plan, warm_up
 from vllm_perf.channel.cache import PROMPTS, CacheProbe, doubled
 from vllm_perf.channel.cache import judge as judge_cache
 from vllm_perf.channel.errors import ChannelUnusable, Stopped
 from vllm_perf.channel.handshake import shake_hands
 from vllm_perf.channel.manners import Manners
 from vllm_perf.channel.network import Network, measure_connects, measure_gets
-from vllm_perf.channel.prompts import PromptBook, adapted
+from vllm_perf.channel.prompts import PromptBook
 from vllm_perf.channel.rough import RoughCounter
-from vllm_perf.channel.rounds import keep_good_rounds
-from vllm_perf.channel.side import Side, send_block, watched
+from vllm_perf.channel.rounds import invalid_reasons, keep_good_rounds
+from vllm_perf.channel.side import Side, watched
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.load.counting import TokenizeCounter
 from vllm_perf.load.plan import LoadPlan, PlannedRequest
 from vllm_perf.load.remedies import remedy_for
 from vllm_perf.load.sample import Run
-from vllm_perf.load.session import make_plan
 from vllm_perf.metrics.measurement import MetricUnavailable
 from vllm_perf.metrics.reasons import InvalidCode
 from vllm_perf.metrics.server_side import prefix_hit_rate
-from vllm_perf.metrics.validity import check_runs
 from vllm_perf.spec.channel import ChannelSpec
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import ArrivalSpec, WorkloadSpec
@@ -45,7 +44,8 @@ class Entrant:
 
 @dataclass(slots=True, kw_only=True)
 class Comparison:
-    """What a comparison leaves. ``failure`` or ``stopped``: it ended early; whole rounds are kept.
+    """What a comparison leaves. ``failure``, ``stopped`` or ``interrupted`` (Ctrl-C): it ended early, and
+    whole rounds are kept.
 
     ``unfit``: why nothing that was measured may be compared. ``reference`` is the channel whose own
     tokenizer counted the prompts (``None``: words were counted).
@@ -58,6 +58,7 @@ class Comparison:
     unfit: str | None = None
     failure: ChannelUnusable | None = None
     stopped: Stopped | None = None
+    interrupted: bool = False
     notes: list[str] = field(default_factory=list)
     started_s: float = field(default_factory=time.time)
 
@@ -69,7 +70,7 @@ class Comparison:
     @property
     def failing(self) -> bool:
         """Tell whether more requests failed on some channel than the workload allows."""
-        checked = (check_runs(side.runs, self.workload) for side in self.sides if side.runs)
+        checked = (invalid_reasons(side, self.workload) for side in self.sides)
         return any(one.code is InvalidCode.TOO_MANY_FAILED for reasons in checked for one in reasons)
 
 
@@ -87,6 +88,7 @@ def compare(entrants: Sequence[Entrant], workload: WorkloadSpec, settings: Setti
 
     Raises:
         SpecError: the prompts cannot be made.
+        KeyboardInterrupt: before the first round was whole.
     """
     done = Comparison(workload=workload, pairs_asked=settings.pairs)
     try:
@@ -96,6 +98,10 @@ def compare(entrants: Sequence[Entrant], workload: WorkloadSpec, settings: Setti
         done.failure = error
     except Stopped as error:
         done.stopped = error
+    except KeyboardInterrupt:
+        if not done.rounds:
+            raise
+        done.interrupted = True  # what was paid for is worth showing
     for side in done.sides:
         # A round that not all channels finished pairs with nothing.
         del side.runs[done.rounds :]
@@ -177,17 +183,8 @@ def _book(done: Comparison) -> PromptBook:
 
 
 def _plan(side: Side, requests: tuple[PlannedRequest, ...], done: Comparison) -> LoadPlan:
-    left_out = set(side.facts.left_out)
-    if not all(one.facts.pins_length for one in done.sides):
-        left_out |= {"ignore_eos", "min_tokens"}
-    fitting = adapted(
-        requests,
-        model=side.target.model,
-        left_out=tuple(left_out),
-        exact=side.name == done.reference,
-    )
-    plan = make_plan(done.workload, side.target, fitting)
-    return plan if "ignore_eos" not in left_out else replace(plan, pinned_output_tokens=None)
+    pinned = all(one.facts.pins_length for one in done.sides)
+    return block_plan(side, requests, done.workload, pinned=pinned, exact=side.name == done.reference)
 
 
 def _probe_cache(side: Side, prompts: tuple[PlannedRequest, ...], done: Comparison) -> CacheProbe:
@@ -204,6 +201,4 @@ def _probe_cache(side: Side, prompts: tuple[PlannedRequest, ...], done: Comparis
 
 def _warm_up(side: Side, requests: tuple[PlannedRequest, ...], done: Comparison) -> None:
     if requests:
-        plan = _plan(side, requests, done)
-        most = min(done.workload.arrival.concurrency, len(requests))
-        send_block(side, replace(plan, arrival=ArrivalSpec(concurrency=most), duration_s=None))
+        warm_up(side, _plan(side, requests, done))

@@ -10,11 +10,11 @@ from typing import Any
 
 from vllm_perf.channel.compare import Comparison
 from vllm_perf.channel.difference import Difference
+from vllm_perf.channel.rounds import invalid_reasons
 from vllm_perf.channel.rows import Against, Row, make_rows
 from vllm_perf.channel.side import Side
 from vllm_perf.diagnosis.redact import redact
 from vllm_perf.metrics.measurement import Measurement
-from vllm_perf.metrics.validity import check_runs
 
 SCHEMA = "vllm-perf-channels/1"
 
@@ -33,6 +33,7 @@ def document(done: Comparison) -> dict[str, Any]:
         "metrics": [_row(row) for row in rows],
         "failure": _failure(done),
         "stopped": None if done.stopped is None else _stopped(done),
+        "interrupted": done.interrupted,
         "notes": done.notes,
     }
 
@@ -74,7 +75,7 @@ def _side(side: Side, done: Comparison) -> dict[str, Any]:
     outcomes = Counter(sample.outcome.value for sample in samples)
     purse, network = side.manners.purse, side.network
     low, high = network.rtt_interval_ms
-    invalid = check_runs(side.runs, done.workload) if side.runs else ()
+    invalid = invalid_reasons(side, done.workload)
     return {
         "title": side.spec.title,
         "base_url": side.target.base_url,
@@ -122,6 +123,7 @@ def _row(row: Row) -> dict[str, Any]:
         "unit": row.unit,
         "direction": row.direction,
         "values": {name: _value(one) for name, one in row.values.items()},
+        "rounds": {name: [_finite(value) for value in values] for name, values in row.rounds.items()},
         "against": [_against(one) for one in row.against],
     }
 

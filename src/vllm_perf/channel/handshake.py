@@ -62,7 +62,7 @@ class _Talk:
 
 
 def shake_hands(target: Target, manners: Manners, *, timeout_s: float = 30.0) -> Handshake:
-    """Ask ``target`` what it can do: 3 short streams (up to 6 where it refuses something) and 3 GETs.
+    """Ask ``target`` what it can do: 3 short streams (up to 8 where it refuses something) and 3 GETs.
 
     Raises:
         ChannelUnusable: no answer, or one that says the channel cannot be measured at all (key, URL, model).
@@ -109,10 +109,12 @@ def _streams(talk: _Talk) -> list[Reply]:
 
 
 def _without_what_is_refused(talk: _Talk, first: Reply) -> Reply:
-    """Leave extras out one after the other, then all; the first that is accepted wins."""
+    """Leave extras out one after the other, then several; the first that is accepted wins."""
     if first.status not in REFUSED or first.refusal is None or not _blames_parameters(first.refusal):
         return first
-    options = [*EXTRAS, tuple(name for extra in EXTRAS for name in extra)]
+    # stream_options goes last of all: without it no tokens are counted.
+    most = (*EXTRAS[0], *EXTRAS[2])
+    options = [*EXTRAS, most, (*most, *EXTRAS[1])]
     for left_out in options:
         reply = talk.ask(SEEDS[0], left_out)
         if reply.refusal is None:

@@ -44,6 +44,18 @@ def common_load(
     return workload.model_copy(update={"arrival": arrival}), tuple(notes)
 
 
+def fitted(
+    workload: WorkloadSpec, spec: ChannelSpec, manners: Manners
+) -> tuple[WorkloadSpec, tuple[str, ...]]:
+    """Return the workload as one channel alone can take it, and a sentence for each thing that was lowered.
+
+    Raises:
+        SpecError: an open loop asks for more than the channel allows.
+    """
+    lowered, notes = common_load(workload, [(spec, manners)], None)
+    return lowered, tuple(f"{workload.name}: {note}" for note in notes)
+
+
 def tokens_a_request(workload: WorkloadSpec) -> int:
     """Return the tokens that one request may have on any channel: its longest prompt and its output.
 

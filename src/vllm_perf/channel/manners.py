@@ -76,7 +76,7 @@ class Manners:
                 f"RATE_LIMITED: refused {self.in_a_row} times in a row although each wait was kept; lower the"
                 " load (--most-per-min, --concurrency) or have the limit raised",
             )
-        self.say(f"{self.channel}: rate limit reached; waiting {wait_s:.0f} s as it asks")
+        self.say(f"{self.channel}: rate limit reached; waiting {wait_s:.3g} s as it asks")
         self.pacer.back_off(wait_s)
 
     def _cap_reason(self, wanted: Sequence[Wanted]) -> str:

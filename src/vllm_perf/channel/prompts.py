@@ -30,14 +30,16 @@ PROBE_TOKENS = (1280, 2048)
 class PromptBook:
     """Make the prompts of every block once and hand each channel its own copy.
 
-    ``exact`` says that ``counter`` is a server's own tokenizer. ``sides`` is how many channels there are.
+    ``exact`` says that ``counter`` is a server's own tokenizer. A ``salt`` other than 0 gives the first
+    channel another first word as well, so that no run finds its prompts in a cache filled by an earlier one.
     """
 
     workload: WorkloadSpec
     counter: TokenCounter
     exact: bool
-    _lexicon: Lexicon | None = None
-    _salts: dict[tuple[str, int], str] = field(default_factory=dict)
+    salt: int = 0
+    _lexicon: Lexicon | None = field(default=None, init=False)
+    _salts: dict[tuple[str, int], str] = field(default_factory=dict, init=False)
 
     def block(self, number: int, side: int, phase: Phase = "measured") -> tuple[PlannedRequest, ...]:
         """Return the requests of one block for the channel ``side`` (0 is the first)."""
@@ -61,11 +63,12 @@ class PromptBook:
         # Text of its own in every block: on a channel nobody can reset the cache.
         own = workload.model_copy(update={"reset_caches": False})
         requests = build_requests(own, model="", counter=self.counter, phase=phase, repetition=number)
-        if workload.prompt.kind not in SALTED_KINDS or side == 0:
+        if workload.prompt.kind not in SALTED_KINDS or (side == 0 and self.salt == 0):
             return requests
-        return tuple(replace(one, body=self._salt(one.body, side)) for one in requests)
+        place = side if self.salt == 0 else side + 1
+        return tuple(replace(one, body=self._salted_body(one.body, place)) for one in requests)
 
-    def _salt(self, body: bytes, side: int) -> bytes:
+    def _salted_body(self, body: bytes, side: int) -> bytes:
         data: dict[str, Any] = json.loads(body)
         messages = data.get("messages")
         if messages:
@@ -89,10 +92,10 @@ class PromptBook:
         if self._lexicon is None:
             self._lexicon = Fitter(self.counter, self.workload.endpoint).lexicon
         words = self._lexicon.words
-        start = words.index(first) if first in words else 0
+        start = (words.index(first) if first in words else 0) + self.salt
         wanted = self._count(first + rest)
         left = side
-        for step in range(1, len(words)):
+        for step in range(1, len(words) + 1):
             word = words[(start + step) % len(words)]
             if word != first and self._count(word + rest) == wanted:
                 left -= 1

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from vllm_perf.channel.side import Side
 from vllm_perf.load.sample import Run
-from vllm_perf.metrics.reasons import InvalidCode, InvalidReason
-from vllm_perf.metrics.validity import check_validity
+from vllm_perf.metrics.reasons import InvalidCode, InvalidReason, RunFacts
+from vllm_perf.metrics.validity import check_runs, check_validity
 from vllm_perf.spec.workload import WorkloadSpec
 
 # Failed requests are not among them: a round that lost requests stays in, or failing would pay.
@@ -53,6 +53,22 @@ def keep_good_rounds(sides: Sequence[Side], workload: WorkloadSpec) -> tuple[lis
         side.runs = [side.runs[number] for number in good]
         side.rtts_ms = [side.rtts_ms[number] for number in good]
     return list(spoiled.values()), None
+
+
+def known_of(side: Side) -> RunFacts:
+    """Return what is known of a channel's runs beforehand: what it holds back, and what it does not tell."""
+    return RunFacts(allow_buffered=bool(side.facts.buffered), hit_rate_hidden=not side.facts.metrics)
+
+
+def invalid_reasons(side: Side, workload: WorkloadSpec) -> tuple[InvalidReason, ...]:
+    """Return why a channel's runs give no verdict, apart from what it cannot tell at all."""
+    return check_runs(side.runs, workload, known_of(side)) if side.runs else ()
+
+
+def arrives_in_bursts(runs: Sequence[Run], workload: WorkloadSpec) -> bool:
+    """Tell whether at least half of the blocks came in bursts."""
+    bursts = [_has(check_validity(run, workload), InvalidCode.STREAM_BUFFERED) for run in runs]
+    return bool(bursts) and sum(bursts) >= HALF * len(bursts)
 
 
 def _spoiling(run: Run, workload: WorkloadSpec) -> list[InvalidReason]:

@@ -34,13 +34,17 @@ class Against:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One metric: its measurement on every channel, and every other channel against the first."""
+    """One metric: its measurement on every channel, and every other channel against the first.
+
+    ``rounds`` holds each channel's value of every block, so that any two channels can be paired afterwards.
+    """
 
     metric: str
     unit: str
     direction: str
     values: dict[str, Measurement]
     against: tuple[Against, ...]
+    rounds: dict[str, list[float | None]]
 
 
 def make_rows(sides: Sequence[Side], workload: WorkloadSpec, unfit: str | None = None) -> tuple[Row, ...]:
@@ -58,15 +62,44 @@ def make_rows(sides: Sequence[Side], workload: WorkloadSpec, unfit: str | None =
             else _against(metric, sides[0], other, workload)
             for other in sides[1:]
         )
-        rows.append(_row(metric.name, metric, values, against))
+        rounds = {side.name: _rounds(metric, side, values[side.name], workload) for side in sides}
+        rows.append(_row(metric.name, metric, values, against, rounds))
         if metric.name.startswith("ttft_p") or metric.name == "ttft_mean":
             adjusted = {side.name: _adjusted(values[side.name], side) for side in sides}
-            rows.append(_row(metric.name + ADJUSTED, metric, adjusted, tuple(map(_without_network, against))))
+            apart = tuple(map(_without_network, against))
+            less = {side.name: _less_trips(rounds[side.name], side) for side in sides}
+            rows.append(_row(metric.name + ADJUSTED, metric, adjusted, apart, less))
     return tuple(rows)
 
 
-def _row(name: str, metric: Metric, values: dict[str, Measurement], against: tuple[Against, ...]) -> Row:
-    return Row(metric=name, unit=metric.unit, direction=metric.direction, values=values, against=against)
+def _row(
+    name: str,
+    metric: Metric,
+    values: dict[str, Measurement],
+    against: tuple[Against, ...],
+    rounds: dict[str, list[float | None]],
+) -> Row:
+    return Row(
+        metric=name,
+        unit=metric.unit,
+        direction=metric.direction,
+        values=values,
+        against=against,
+        rounds=rounds,
+    )
+
+
+def _rounds(metric: Metric, side: Side, measured: Measurement, workload: WorkloadSpec) -> list[float | None]:
+    """Return the blocks' values; none of them where the channel's own value means nothing."""
+    if measured.value is None:
+        return [None] * len(side.runs)
+    return by_block(metric, side, workload)
+
+
+def _less_trips(rounds: list[float | None], side: Side) -> list[float | None]:
+    if side.network.rtt_ms is None:
+        return [None] * len(rounds)
+    return [None if one is None else one - trip for one, trip in zip(rounds, side.rtts_ms, strict=True)]
 
 
 def _measured(side: Side, workload: WorkloadSpec) -> dict[str, Measurement]:

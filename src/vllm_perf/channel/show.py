@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from vllm_perf.channel.compare import Comparison
 from vllm_perf.channel.difference import Difference
 from vllm_perf.channel.facts import lines as fact_lines
+from vllm_perf.channel.rounds import invalid_reasons
 from vllm_perf.channel.rows import Against, Row, make_rows
 from vllm_perf.channel.side import Side
 from vllm_perf.diagnosis.redact import redact
 from vllm_perf.metrics.measurement import Measurement
-from vllm_perf.metrics.validity import check_runs
 
 SHOWN = (
     "ttft_p50",
@@ -53,6 +53,8 @@ def _lines(done: Comparison) -> Iterator[str]:
         yield from _remarks(side, done)
     if done.stopped is not None:
         yield f"stopped: {done.stopped}; {done.rounds} of {done.pairs_asked} rounds are whole and shown"
+    if done.interrupted:
+        yield f"interrupted: {done.rounds} of {done.pairs_asked} rounds are whole and shown"
     if done.failure is not None:
         yield f"{done.failure}"
 
@@ -62,14 +64,15 @@ def _facts(sides: Sequence[Side]) -> list[list[str]]:
     for number, (question, _) in enumerate(fact_lines(sides[0].facts)):
         rows.append([question, *(fact_lines(side.facts)[number][1] for side in sides)])
     rows.append(["prompt cache (a prompt repeated)", *(side.cache.sentence() for side in sides)])
-    rows.append(["network round trip (TCP), ms", *(_rtt(side) for side in sides)])
+    rows.append(["network round trip (TCP), ms", *(round_trip(side) for side in sides)])
     rows.append(["small GET on an open connection, ms", *(_number(side.network.http_ms) for side in sides)])
     rows.append(["refused (429) / waited, s", *(_refused(side) for side in sides)])
-    rows.append(["spent", *(_spent(side) for side in sides)])
+    rows.append(["spent", *(spent(side) for side in sides)])
     return rows
 
 
-def _rtt(side: Side) -> str:
+def round_trip(side: Side) -> str:
+    """Return the network round trip with its interval, in ms."""
     if side.network.through_proxy:
         return "hidden by the proxy"
     low, high = side.network.rtt_interval_ms
@@ -80,7 +83,8 @@ def _refused(side: Side) -> str:
     return f"{side.manners.refused} / {side.manners.pacer.waited_s:.1f}"
 
 
-def _spent(side: Side) -> str:
+def spent(side: Side) -> str:
+    """Return what a channel cost so far, and its tokens."""
     purse = side.manners.purse
     tokens = f"{purse.prompt_tokens} + {purse.output_tokens} tokens"
     if purse.prices.free:
@@ -123,8 +127,7 @@ def _reasons(rows: Sequence[Row]) -> Iterator[str]:
 
 def _remarks(side: Side, done: Comparison) -> Iterator[str]:
     yield from (f"{side.name}: {note}" for note in side.facts.notes)
-    if side.runs:
-        yield from (f"{side.name}: {reason}" for reason in check_runs(side.runs, done.workload))
+    yield from (f"{side.name}: {reason}" for reason in invalid_reasons(side, done.workload))
     yield from sorted({f"{side.name}: {warning}" for run in side.runs for warning in run.warnings})
 
 

@@ -12,6 +12,7 @@ from vllm_perf.channel.network import Network
 from vllm_perf.channel.prompts import max_tokens
 from vllm_perf.channel.purse import Wanted
 from vllm_perf.load.generator import run_load
+from vllm_perf.load.loop import Progress
 from vllm_perf.load.plan import LoadPlan, PlannedRequest
 from vllm_perf.load.sample import RequestSample, Run
 from vllm_perf.load.scrape import scrape
@@ -46,7 +47,7 @@ class Side:
         return self.spec.name
 
 
-def send_block(side: Side, plan: LoadPlan) -> Run:
+def send_block(side: Side, plan: LoadPlan, on_progress: Progress | None = None) -> Run:
     """Send one block and return it as one run; what was refused (429) is a failed sample in it.
 
     After a refusal nothing more is sent until the wait it asked for is over; then come the requests that
@@ -61,7 +62,7 @@ def send_block(side: Side, plan: LoadPlan) -> Run:
     while left:
         wanted = [wanted_of(one) for one in left]
         manners.require(wanted)
-        run = _send(side, replace(plan, requests=left))
+        run = _send(side, replace(plan, requests=left), on_progress)
         parts.append(run)
         _settle(manners, left, run)
         left = _still_to_send(left, run)
@@ -74,13 +75,13 @@ def send_block(side: Side, plan: LoadPlan) -> Run:
     return joined(parts)
 
 
-def watched(side: Side, plan: LoadPlan) -> Run:
+def watched(side: Side, plan: LoadPlan, on_progress: Progress | None = None) -> Run:
     """Send a block between two scrapes of the channel's ``/metrics``, where it has them."""
     if not side.facts.metrics:
-        return send_block(side, plan)
+        return send_block(side, plan, on_progress)
     idle = wait_until_idle(side.target)
     before = scrape(side.target)
-    run = send_block(side, plan)
+    run = send_block(side, plan, on_progress)
     idle = wait_until_idle(side.target) and idle
     noise = () if idle else (f"{side.name} had requests of its own around a block",)
     return replace(
@@ -107,12 +108,15 @@ def joined(parts: Sequence[Run]) -> Run:
         samples=samples,
         ended_ns=max(part.ended_ns for part in parts),
         peak_in_flight=max(part.peak_in_flight for part in parts),
+        cpu_wait_ns=sum(part.cpu_wait_ns for part in parts),
+        long_cpu_wait_ns=sum(part.long_cpu_wait_ns for part in parts),
+        worst_cpu_wait_ns=max(part.worst_cpu_wait_ns for part in parts),
         max_lag_ns=max((part.max_lag_ns for part in parts if part.max_lag_ns is not None), default=None),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
     )
 
 
-def _send(side: Side, plan: LoadPlan) -> Run:
+def _send(side: Side, plan: LoadPlan, on_progress: Progress | None) -> Run:
     """Keep the channel's pace within the block, and between it and what came before."""
     pacer = side.manners.pacer
     tokens = max(tokens_of(wanted_of(one), side.manners.purse) for one in plan.requests)
@@ -121,7 +125,7 @@ def _send(side: Side, plan: LoadPlan) -> Run:
     agreed, gap_s = plan.arrival.max_rate_per_s, pacer.gap_s(tokens)
     rate = agreed / pacer.slowdown if agreed else 1 / gap_s if gap_s else None
     arrival = plan.arrival.model_copy(update={"max_rate_per_s": rate})
-    run = run_load(replace(plan, arrival=arrival, stop_when_refused=True))
+    run = run_load(replace(plan, arrival=arrival, stop_when_refused=True), on_progress=on_progress)
     pacer.took_turn(tokens)
     side.manners.requests += run.sent
     return run

@@ -25,6 +25,7 @@ from vllm_perf.load.single import send_one, streamed_body
 from vllm_perf.metrics.reasons import InvalidReason, RunFacts
 from vllm_perf.metrics.validity import check_runs
 from vllm_perf.spec.base import SpecError, parse
+from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT, Means
 from vllm_perf.spec.files import load_workloads, pick
 from vllm_perf.spec.workload import WorkloadSpec
 
@@ -81,6 +82,12 @@ def _configure_load(load: Any) -> None:
     )
     load.add_argument("--no-reset", action="store_true", help="do not reset the server's prefix cache")
     load.add_argument(
+        "--client",
+        choices=CLIENTS,
+        default=DEFAULT_CLIENT,
+        help="what sends it: our own sockets (default), or the openai SDK as an application does",
+    )
+    load.add_argument(
         "--processes", type=int, default=1, metavar="N", help="spread the load over N processes"
     )
 
@@ -123,11 +130,11 @@ def bench(target: Target, workload: WorkloadSpec, args: argparse.Namespace) -> R
                     target,
                     counter=counter,
                     repetition=repetition,
-                    processes=args.processes,
+                    means=Means(client=args.client, processes=args.processes),
                     on_progress=partial(_advance, bar, task),
                 )
             )
-    floor = FloorMeter().floor(workload) if args.floor else None
+    floor = FloorMeter(client=args.client).floor(workload) if args.floor else None
     return Result(
         workload=workload,
         target=target,

@@ -158,7 +158,9 @@ def _facts(result: Result, found: dict[str, Measurement]) -> Iterator[str]:
     seconds = sum(one.ended_ns - one.started_ns for one in result.runs) / 1e9
     yield (
         f"{len(result.samples)} requests, {len(result.failures)} failed, in {seconds:.1f} s;"
-        f" at most {run.peak_in_flight} in flight; clock: {run.clock}; seed {result.workload.seed}"
+        f" at most {run.peak_in_flight} in flight; client: {run.client}; clock: {run.clock};"
+        f" client's CPU: {run.scheduling}, waited {run.worst_cpu_wait_ns / NS_PER_MS:.1f} ms at most;"
+        f" seed {result.workload.seed}"
     )
     for name in SINGLE:
         one = found.get(name)
@@ -199,6 +201,10 @@ def _run(run: Run) -> dict[str, Any]:
         "median_lag_ms": None if run.median_lag_ns is None else run.median_lag_ns / NS_PER_MS,
         "max_lag_ms": None if run.max_lag_ns is None else run.max_lag_ns / NS_PER_MS,
         "clock": run.clock,
+        "scheduling": run.scheduling,
+        "cpu_wait_ms": run.cpu_wait_ns / NS_PER_MS,
+        "worst_cpu_wait_ms": run.worst_cpu_wait_ns / NS_PER_MS,
+        "client": run.client,
         "caches_reset": run.caches_reset,
         "prompt_set_hash": run.prompt_set_hash,
     }

@@ -18,12 +18,14 @@ from vllm_perf.channel.manners import manners_of
 from vllm_perf.channel.target import first_model, target_of
 from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.channel import find_channel
+from vllm_perf.spec.client import DEFAULT_CLIENT
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import WorkloadSpec
 
 CHANNELS_FILE = Path("fixtures/channels.toml")
 STORE = Path(".vllm-perf/channels")
 NO_VERDICT = 10
+INTERRUPTED = 130
 IN_FILE = "where a channel is, and its key's variable, stand in the channels file"
 NOT_HERE = {
     "base_url": IN_FILE,
@@ -36,7 +38,10 @@ NOT_HERE = {
     "repetitions": "--pairs says how many blocks each channel gets",
     "duration_s": "blocks are compared request by request: say --requests",
     "processes": "the load of a comparison runs in one process",
+    "client": "channels are compared with the socket client",
 }
+
+WITHOUT_EFFECT = {"processes": 1, "client": DEFAULT_CLIENT}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run_channels(
     args: argparse.Namespace, workload: WorkloadSpec, env: Mapping[str, str] = os.environ
 ) -> int:
-    """Compare the channels asked for; 0 compared, 1 a channel failed, 10 nothing could be compared.
+    """Compare the channels asked for: 0 compared, 1 one failed, 10 nothing to compare, 130 interrupted.
 
     Raises:
         SpecError: an entry, an option or a price is missing or wrong; nothing was sent then.
@@ -104,7 +109,7 @@ def _refuse_what_does_not_apply(args: argparse.Namespace) -> None:
     """Refuse options of a bench on one server, which would otherwise be ignored without a word."""
     for name in NOT_HERE:
         value = getattr(args, name)
-        if value is not None and value is not False and (name != "processes" or value != 1):
+        if value is not None and value is not False and value != WITHOUT_EFFECT.get(name):
             option = f"--{name.replace('_', '-')}"
             raise SpecError(f"{option} does not go with --channel: {NOT_HERE[name]}")
 
@@ -116,6 +121,8 @@ def _report(done: Comparison, args: argparse.Namespace) -> int:
     print(f"stored: {path}", file=sys.stderr)
     if done.failure is not None:
         return 1
+    if done.interrupted:
+        return INTERRUPTED
     whole = done.rounds and done.unfit is None and done.stopped is None
     return 0 if whole and not done.failing else NO_VERDICT
 

@@ -71,7 +71,7 @@ def compare_named(store: Store, base: str, head: RunRecord, policy: HistorySpec)
         raise StoreError(f"'{base}' is the same run as the head, {head.run_id}")
     baselines = find_baselines(where.runs, head, lineage=where.lineage, policy=policy)
     rules = Rules(floors=read_floors(store.directory), history=policy)
-    return compare_run(head, baselines, lambda entry: where.load(store, entry), rules)
+    return compare_run(head, baselines, lambda entry: where.load(store, entry), rules, where.warnings)
 
 
 def exit_code(comparison: RunComparison) -> int:

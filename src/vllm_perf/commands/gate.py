@@ -11,29 +11,18 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from vllm_perf.engine.boot import BootSettings
 from vllm_perf.engine.errors import LabError
 from vllm_perf.gate.decision import EXIT_BROKEN_LAB
-from vllm_perf.gate.floors import Floors, boots_of_one_engine
-from vllm_perf.gate.journal import Journal
-from vllm_perf.gate.judge import Judge
-from vllm_perf.gate.lab import EngineLab, SideSpec, VllmBoots
+from vllm_perf.gate.lab import SideSpec
 from vllm_perf.gate.plan import Limits
-from vllm_perf.gate.runner import Outcome, Runner
+from vllm_perf.gate.session import GateRequest, run_gate
 from vllm_perf.gate.summary import Summary
-from vllm_perf.history.collect import probe_hardware
-from vllm_perf.history.git import describe_suite
-from vllm_perf.lab.machine import Machine, detect_machine
-from vllm_perf.lab.measure import Bench
-from vllm_perf.spec.files import load_engines, load_workloads, pick
+from vllm_perf.lab.machine import detect_machine
+from vllm_perf.spec.files import load_engines, load_workloads_for, pick
 from vllm_perf.spec.workload import WorkloadSpec
 from vllm_perf.verdict.policy import Policy
-from vllm_perf.verdict.sequential import SideName
-from vllm_perf.verdict.work import WorkKind
 
 ENGINES, WORKLOADS, WORK = "fixtures/engines.toml", "fixtures/workloads.toml", ".vllm-perf"
-# Where the two sides are configured differently, hitting the cache more or less is the difference under test.
-CONFIGURED = frozenset({WorkKind.CACHE_HITS, WorkKind.PREEMPTIONS})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -71,11 +60,6 @@ def run(args: argparse.Namespace) -> int:
     return summary.exit_code
 
 
-def say(text: str) -> None:
-    """Show progress where it disturbs no output."""
-    print(f"gate: {text}", file=sys.stderr, flush=True)
-
-
 @dataclass(slots=True)
 class Progress:
     """Say each step of a boot and of a load once."""
@@ -86,101 +70,50 @@ class Progress:
         """Show a boot's step when it changes."""
         self._once(f"{engine}: {step}", f" ({elapsed_s:.0f} s)")
 
-    def loading(self, engine: str, workload: str, repetition: int, _done: int, total: int) -> None:
+    def loading(self, engine: str, workload: str, repetition: int, done: int, total: int) -> None:
         """Show a repetition when it begins."""
+        del done  # a line a request would be too much
         self._once(f"{engine}: {workload}, repetition {repetition + 1} of {total} requests", "")
+
+    def say(self, text: str) -> None:
+        """Show a sentence where it disturbs no output."""
+        print(f"gate: {text}", file=sys.stderr, flush=True)
 
     def _once(self, text: str, more: str) -> None:
         if text != self.last:
             self.last = text
-            say(text + more)
+            self.say(text + more)
 
 
 def _gate(args: argparse.Namespace) -> Summary:
-    limits = Limits(min_pairs=args.min_pairs, max_pairs=args.max_pairs, max_minutes=args.max_minutes)
     machine = detect_machine()
-    sides: dict[SideName, SideSpec] = {
-        "base": SideSpec.choose(load_engines(args.base_engines), args.base, machine.kind, args.base_python),
-        "head": SideSpec.choose(load_engines(args.head_engines), args.head, machine.kind, args.head_python),
-    }
-    workloads = _workloads(args)
-    progress = Progress()
-    bench = _bench(machine, progress)
-    boots = VllmBoots(
-        sides=sides,
-        bench=bench,
-        settings=BootSettings(model_cache=Path(WORK) / "models", log_dir=args.log_dir),
-        progress=progress.booting,
-        say=say,
+    request = GateRequest(
+        sides={
+            "base": SideSpec.choose(
+                load_engines(args.base_engines), args.base, machine.kind, args.base_python
+            ),
+            "head": SideSpec.choose(
+                load_engines(args.head_engines), args.head, machine.kind, args.head_python
+            ),
+        },
+        workloads=_workloads(args, machine.kind),
+        machine=machine,
+        limits=Limits(min_pairs=args.min_pairs, max_pairs=args.max_pairs, max_minutes=args.max_minutes),
+        allowed=args.allowed,
+        root=Path.cwd(),
+        journal=args.journal,
+        history=args.history,
+        log_dir=args.log_dir,
+        model_cache=Path(WORK) / "models",
         lock_wait_s=args.lock_wait,
     )
-    lab = EngineLab(
-        boots=boots,
-        sides={name: side.facts() for name, side in sides.items()},
-        workloads=workloads,
-        bench=bench,
-    )
-    floors = Floors(folder=args.history, hardware=bench.hardware)
-    try:
-        outcome = _measure(lab, workloads, limits, _policies(args, sides, workloads, floors), args.journal)
-    finally:
-        boots.close()
-    _learn(floors, workloads, outcome, same_engine=sides["base"].facts() == sides["head"].facts())
-    words = {name: f"{side.engine.name}, vLLM {side.install.version}" for name, side in sides.items()}
-    command = shlex.join(["vllm-perf", *sys.argv[1:]])
-    return Summary(outcome=outcome, base=words["base"], head=words["head"], command=command)
+    return run_gate(request, Progress(), shlex.join(["vllm-perf", *sys.argv[1:]]))
 
 
-def _workloads(args: argparse.Namespace) -> dict[str, WorkloadSpec]:
-    known = load_workloads(args.workloads_file)
+def _workloads(args: argparse.Namespace, platform: str) -> dict[str, WorkloadSpec]:
+    known = load_workloads_for(args.workloads_file, platform)
     names = tuple(dict.fromkeys(args.workload or known))
     return {name: pick(known, name, f"{args.workloads_file}: workload") for name in names}
-
-
-def _bench(machine: Machine, progress: Progress) -> Bench:
-    return Bench(
-        machine=machine,
-        hardware=probe_hardware(),
-        suite=describe_suite(Path.cwd()),
-        progress=progress.loading,
-    )
-
-
-def _policies(
-    args: argparse.Namespace,
-    sides: dict[SideName, SideSpec],
-    workloads: dict[str, WorkloadSpec],
-    floors: Floors,
-) -> dict[str, Policy]:
-    base, head = sides["base"].engine, sides["head"].engine
-    configured = (base.model, base.flags, base.env) != (head.model, head.flags, head.env)
-    return {
-        name: Policy(
-            allowed=args.allowed,
-            floors=floors.read(name),
-            expected_differences=CONFIGURED if configured else frozenset(),
-        )
-        for name in workloads
-    }
-
-
-def _measure(
-    lab: EngineLab,
-    workloads: dict[str, WorkloadSpec],
-    limits: Limits,
-    policies: dict[str, Policy],
-    folder: Path,
-) -> Outcome:
-    journal = Journal.open(folder, lab.identity())
-    judge = Judge(workloads=tuple(workloads), limits=limits, policies=policies)
-    return Runner(lab=lab, journal=journal, limits=limits, decide=judge, say=say).run()
-
-
-def _learn(
-    floors: Floors, workloads: dict[str, WorkloadSpec], outcome: Outcome, *, same_engine: bool
-) -> None:
-    for name in workloads:
-        floors.learn(name, boots_of_one_engine(outcome.pairs, name, same_engine=same_engine))
 
 
 def _broken(error: LabError, args: argparse.Namespace) -> int:

@@ -10,6 +10,8 @@ import threading
 import types
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 from vllm_perf.golden import GoldenServer, Noise, Profile, ServerOptions
 from vllm_perf.golden.profile import ProfileError, override
@@ -17,6 +19,7 @@ from vllm_perf.load.golden_process import WITH_STDIN
 from vllm_perf.spec.base import SpecError
 
 GC_THRESHOLD = 200_000
+KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text", NoneType: "none"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for group, kind in (("answers", Profile), ("noise", Noise), ("server", ServerOptions)):
         section = parser.add_argument_group(group)
         for field in fields(kind):
-            default = "required" if field.default is MISSING else field.default
+            default = "required" if field.default is MISSING else str(field.default).lower()
             flag = f"--{field.name.replace('_', '-')}"
-            section.add_argument(flag, metavar="VALUE", help=f"{field.type} (default {default})")
+            section.add_argument(flag, metavar="VALUE", help=f"{_kind(field.type)} (default {default})")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,6 +58,15 @@ def run(args: argparse.Namespace) -> int:
     print(json.dumps(ready), flush=True)
     server.serve_forever()
     return 0
+
+
+def _kind(annotation: Any) -> str:
+    """Return what an option takes, in words: ``whole number or none``, ``chunk, finish or none``."""
+    is_literal = get_origin(annotation) is Literal
+    parts = [str(part) if is_literal else _kind(part) for part in get_args(annotation)]
+    if parts:
+        return " or ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+    return KINDS[annotation]
 
 
 def _end_with_stdin(server: GoldenServer) -> None:

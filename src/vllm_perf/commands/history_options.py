@@ -2,6 +2,7 @@
 """The options that every command about stored runs has."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from vllm_perf.history.store import Store
@@ -30,7 +31,7 @@ def add_store_options(parser: argparse.ArgumentParser) -> None:
 
 def store_of(args: argparse.Namespace) -> Store:
     """Return the store that the options name."""
-    return Store(args.history)
+    return Store(args.history, say=lambda text: print(f"vllm-perf: {text}", file=sys.stderr))
 
 
 def policy_of(args: argparse.Namespace) -> HistorySpec:

@@ -48,18 +48,25 @@ def attach(spec: EngineSpec, base_url: str, *, key: str | None) -> Engine:
     answer = first.json()
     if not first.ok or not isinstance(answer, dict) or not answer.get("choices"):
         raise _unusable(base_url, _explain(first, url, key, spec.model, names))
-    root = base_url.removesuffix("/v1")
+    limit = next((item.get("max_model_len") for item in served if item.get("id") == spec.model), None)
+    target = Target(base_url=base_url, model=spec.model, api_key=key, name=spec.name)
+    engine = describe(spec, target)
+    engine.max_model_len = limit if isinstance(limit, int) else None
+    return engine
+
+
+def describe(spec: EngineSpec, target: Target) -> Engine:
+    """Return a server that answers as an engine, with what it says of itself: its cache and its version."""
+    root = target.base_url.removesuffix("/v1")
     labels = read_cache_config(ask(f"{root}/metrics", timeout_s=TIMEOUT_S).body.decode("utf-8", "replace"))
     version = ask(f"{root}/version", timeout_s=TIMEOUT_S).json()
-    limit = next((item.get("max_model_len") for item in served if item.get("id") == spec.model), None)
     return Engine(
         spec=spec,
-        target=Target(base_url=base_url, model=spec.model, api_key=key, name=spec.name),
+        target=target,
         facts={"prefix_caching": labels["enable_prefix_caching"] == "True"}
         if "enable_prefix_caching" in labels
         else {},
         vllm_version=str(version.get("version", "")) if isinstance(version, dict) else "",
-        max_model_len=limit if isinstance(limit, int) else None,
     )
 
 

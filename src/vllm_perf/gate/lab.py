@@ -51,9 +51,7 @@ class SideSpec:
             SpecError: there is no such engine or ladder.
             LabError: the interpreter has no vLLM.
         """
-        rungs = {"@first": 0, "@last": -1}
-        named = book.ladder_for(platform).engines[rungs[name]] if name in rungs else name
-        engine = book.engine(named)
+        engine = named_engine(book, name, platform)
         if python is not None:
             engine = engine.model_copy(update={"python": python})
         golden = engine.platform == "golden"
@@ -67,6 +65,16 @@ class SideSpec:
         for table in ("flags", "env"):
             engine[table] = {name: value for name, value in engine[table].items() if not _secret(name)}
         return {"engine": engine, "vllm": self.install.version, "torch": self.install.torch}
+
+
+def named_engine(book: EngineBook, name: str, platform: str) -> EngineSpec:
+    """Return the engine ``name``; ``@first`` and ``@last`` are rungs of the platform's ladder.
+
+    Raises:
+        SpecError: there is no such engine or ladder.
+    """
+    rungs = {"@first": 0, "@last": -1}
+    return book.engine(book.ladder_for(platform).engines[rungs[name]] if name in rungs else name)
 
 
 Boots = Callable[[SideName], AbstractContextManager[Engine]]

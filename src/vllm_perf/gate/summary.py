@@ -49,10 +49,10 @@ class Summary:
         blocks = [
             f"## {SIGNS[self.change]} {HEADLINES[self.change]}",
             self._sentence(),
-            f"base: {self.base} · head: {self.head} · {self._effort()}",
+            f"base: {self.base} · head: {self.head} · {self.effort()}",
             self._table(self._gating()),
             _bullets("What moved", self._moved()),
-            _bullets("What differs", self._differs()),
+            _bullets("What differs", self.differs()),
             _bullets("Pairs that do not count", list(self.outcome.spoiled)),
             self._rest(),
         ]
@@ -66,10 +66,10 @@ class Summary:
             f"{bar(one):17} {one.change}"
             for workload, one in self._gating()
         ]
-        for title, items in (("moved", self._moved()), ("differs", self._differs())):
+        for title, items in (("moved", self._moved()), ("differs", self.differs())):
             lines += [f"  {title}: {item}" for item in items]
         lines += [f"  does not count: {item}" for item in self.outcome.spoiled]
-        return "\n".join([*lines, f"  {self._effort()}"])
+        return "\n".join([*lines, f"  {self.effort()}"])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -86,7 +86,7 @@ class Summary:
             "head": self.head,
             "workloads": {name: _state(state) for name, state in self.outcome.decision.workloads.items()},
             "moved": self._moved(),
-            "differs": self._differs(),
+            "differs": self.differs(),
             "spoiled": list(self.outcome.spoiled),
             "command": self.command,
         }
@@ -98,7 +98,8 @@ class Summary:
             more = f"; about {missing} more pairs would decide" if missing else "; more pairs may not help"
         return f"{self.outcome.decision.reason}{more}."
 
-    def _effort(self) -> str:
+    def effort(self) -> str:
+        """Return how much was measured, and why no more."""
         minutes = self.outcome.took_s / 60
         resumed = f", {self.outcome.resumed_boots} boots taken over" if self.outcome.resumed_boots else ""
         pairs = len(self.outcome.pairs)
@@ -119,11 +120,14 @@ class Summary:
                 continue
             deciding = deciding_comparison(state)
             if deciding is not None:
-                stages = moved(self.outcome.pairs, workload, deciding.metric)
-                said.append(f"{workload}, {deciding.metric}: {stages.sentence()}")
+                said.append(f"{workload}, {deciding.metric}: {self.moved_in(workload, deciding.metric)}")
         return said
 
-    def _differs(self) -> list[str]:
+    def moved_in(self, workload: str, metric: str) -> str:
+        """Return which part of a request's time moved behind one metric, in a sentence."""
+        return moved(self.outcome.pairs, workload, metric).sentence()
+
+    def differs(self) -> list[str]:
         """Return what base and head were that is not the same: versions, flags, environment."""
         for pair in self.outcome.pairs:
             for name in self.outcome.decision.workloads:

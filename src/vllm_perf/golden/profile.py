@@ -65,6 +65,7 @@ class ServerOptions:
     """The server around the answers.
 
     ``max_num_seqs`` requests run at once, the others queue. ``cold_ms`` is added to the first one's TTFT.
+    ``kernel_stamps``: take the time of receipt from the kernel where it gives one.
     """
 
     host: str = "127.0.0.1"
@@ -78,6 +79,7 @@ class ServerOptions:
     prefix_caching: bool = True
     per_request_metrics: bool = False
     cold_ms: float = 0.0
+    kernel_stamps: bool = True
     cert_file: str | None = None
     key_file: str | None = None
 

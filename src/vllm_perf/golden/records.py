@@ -9,8 +9,9 @@ from typing import Any
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """One request; all ``*_ns`` are ``perf_counter_ns``, taken right before the write (or after the read).
+    """One request; all ``*_ns`` are ``perf_counter_ns``, taken right before the write.
 
+    ``received_ns`` is when the kernel took in the request's last byte, where it says, else after the read.
     ``sent_ns`` and ``tokens`` are one a chunk with payload. ``answer_index`` is the first chunk of the answer
     proper. ``blocked``: writes the socket did not take at once, whose stamp is therefore early.
     """

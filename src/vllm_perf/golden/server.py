@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from vllm_perf.clock import KernelClock
 from vllm_perf.golden.counters import Counters
 from vllm_perf.golden.engine import Engine
 from vllm_perf.golden.profile import Noise, Profile, ServerOptions
@@ -34,6 +35,7 @@ class GoldenServer:
         """
         self.options = options or ServerOptions()
         self._tls = _tls_context(self.options)
+        self._clock = KernelClock(wanted=self.options.kernel_stamps)
         self._reactor = Reactor()
         self._engine = Engine(self._reactor, self.options, noise or Noise())
         self._router = Router(self._engine, profile or Profile())
@@ -65,6 +67,7 @@ class GoldenServer:
             self._reactor.run()
         finally:
             self._listener.close()
+            self._clock.close()
             for connection in list(self._connections):
                 connection.close()
             self._reactor.close()
@@ -75,6 +78,11 @@ class GoldenServer:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join()
+
+    @property
+    def clock(self) -> str:
+        """Return where the times of receipt come from: the kernel's stamps, or after each read."""
+        return self._clock.name
 
     @property
     def root_url(self) -> str:
@@ -123,7 +131,7 @@ class GoldenServer:
         with contextlib.suppress(BlockingIOError):
             while True:
                 sock, _ = self._listener.accept()
-                connection = Connection(self._reactor, sock, self._router.handle, self._tls)
+                connection = Connection(self._reactor, sock, self._router.handle, self._tls, self._clock)
                 self._connections.add(connection)
                 connection.forget = self._connections.discard
 

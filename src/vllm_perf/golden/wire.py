@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from vllm_perf.clock import ANCILLARY_BYTES, KernelClock, stamp_socket
 from vllm_perf.golden.reactor import Reactor
 
 READ_BYTES = 262_144
@@ -20,7 +21,7 @@ RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One HTTP request; header names are lower case; ``received_ns`` is when its last byte was read."""
+    """One HTTP request; header names are lower case; ``received_ns`` is when its last byte came in."""
 
     method: str
     path: str
@@ -37,10 +38,16 @@ class Connection:
     """A non-blocking socket, plain or TLS, that reads one request at a time and keeps alive."""
 
     def __init__(
-        self, reactor: Reactor, sock: socket.socket, on_request: OnRequest, tls: ssl.SSLContext | None
+        self,
+        reactor: Reactor,
+        sock: socket.socket,
+        on_request: OnRequest,
+        tls: ssl.SSLContext | None,
+        clock: KernelClock,
     ) -> None:
-        """Take over an accepted socket."""
+        """Take over an accepted socket; ``clock`` says whether the kernel stamps what comes in."""
         self._reactor, self._sock, self._on_request = reactor, sock, on_request
+        self._clock = clock
         self._fd = sock.fileno()
         self._in = bytearray()
         self._out = bytearray()
@@ -54,6 +61,8 @@ class Connection:
         sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if clock.works:
+                stamp_socket(sock)
         reactor.watch(self._fd, select.EPOLLIN, self._ready)
 
     def write(self, data: bytes) -> int:
@@ -147,13 +156,16 @@ class Connection:
 
     def _read(self) -> None:
         try:
-            data = self._sock.recv(READ_BYTES)
+            data, stamp, _, _ = self._sock.recvmsg(READ_BYTES, ANCILLARY_BYTES)
         except BlockingIOError:
             return
         except OSError:
             self.close()
             return
-        received_ns = time.perf_counter_ns()
+        # At many simultaneous starts a request waits here for its turn: that wait is this server's, not the
+        # client's, and by the kernel's stamp it is not blamed on the client.
+        self._clock.check()
+        received_ns = self._clock.arrival_ns(stamp, time.perf_counter_ns())
         if not data:
             self.close()
             return

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vllm_perf import __version__
 from vllm_perf.history.environment import Environment, Hardware, Scalar, Software, Workload
 from vllm_perf.history.git import Suite
 from vllm_perf.history.hardware import probe_hardware
 from vllm_perf.history.versions import Versions
+from vllm_perf.spec.client import DEFAULT_CLIENT
+from vllm_perf.spec.protocol import MEASUREMENT_PROTOCOL
 from vllm_perf.spec.workload import WorkloadSpec
 
 __all__ = ["EngineIdentity", "collect", "local_revision", "portable", "probe_hardware"]
@@ -38,13 +39,19 @@ class EngineIdentity:
 
 
 def collect(
-    *, engine: EngineIdentity, workload: WorkloadSpec, prompt_set_hash: str, hardware: Hardware, suite: Suite
+    *,
+    engine: EngineIdentity,
+    workload: WorkloadSpec,
+    prompt_set_hash: str,
+    hardware: Hardware,
+    suite: Suite,
+    client: str = DEFAULT_CLIENT,
 ) -> Environment:
-    """Return the environment of one (engine, workload) in its three parts."""
+    """Return the environment of one (engine, workload) in its three parts; ``client`` sent the load."""
     return Environment(
         hardware=hardware,
         software=_software(engine, suite),
-        workload=_workload(engine, workload, prompt_set_hash),
+        workload=_workload(engine, workload, prompt_set_hash, client),
     )
 
 
@@ -65,7 +72,7 @@ def _software(engine: EngineIdentity, suite: Suite) -> Software:
     )
 
 
-def _workload(engine: EngineIdentity, spec: WorkloadSpec, prompt_set_hash: str) -> Workload:
+def _workload(engine: EngineIdentity, spec: WorkloadSpec, prompt_set_hash: str, client: str) -> Workload:
     arrival, prompt = spec.arrival, spec.prompt
     return Workload(
         workload=spec.name,
@@ -81,7 +88,8 @@ def _workload(engine: EngineIdentity, spec: WorkloadSpec, prompt_set_hash: str) 
         requests=None if spec.duration_s else spec.requests,
         prompt_tokens=prompt.shared_tokens + prompt.unique_tokens or None,
         output_tokens=spec.output_tokens,
-        harness_version=__version__,
+        protocol=MEASUREMENT_PROTOCOL,
+        client=client,
     )
 
 

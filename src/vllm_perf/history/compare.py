@@ -85,8 +85,10 @@ class Rules:
         return replace(self.policy, floors={**self.policy.floors, **self.floors.of(hardware, key.workload)})
 
 
-def compare_run(head: RunRecord, baselines: BaselineSet, load: Load, rules: Rules) -> RunComparison:
-    """Compare every series of ``head`` that has a baseline.
+def compare_run(
+    head: RunRecord, baselines: BaselineSet, load: Load, rules: Rules, warnings: tuple[str, ...] = ()
+) -> RunComparison:
+    """Compare every series of ``head`` that has a baseline; ``warnings`` name what could not be looked at.
 
     Series are taken cell by cell and baseline by baseline, so that the allowance for several looks is made
     over the metrics of one cell. A baseline run is read once; one that cannot be read any more raises what
@@ -108,6 +110,7 @@ def compare_run(head: RunRecord, baselines: BaselineSet, load: Load, rules: Rule
         missing={item.key: item.reason for item in baselines.alone},
         vanished=baselines.vanished,
         created=baselines.created,
+        warnings=warnings,
     )
 
 

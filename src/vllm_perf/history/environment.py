@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from vllm_perf.spec.client import DEFAULT_CLIENT
 from vllm_perf.spec.history import IdentitySpec
 
 Scalar = bool | int | float | str
@@ -52,7 +53,10 @@ class Software:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What was asked of it: the model and the load, and the harness that measured."""
+    """What was asked of it: the model and the load, what sent that, and how it was measured.
+
+    ``protocol`` is :data:`~vllm_perf.spec.protocol.MEASUREMENT_PROTOCOL`, 0 where a record does not say.
+    """
 
     workload: str
     model: str
@@ -67,7 +71,8 @@ class Workload:
     requests: int | None = None
     prompt_tokens: int | None = None
     output_tokens: int | None = None
-    harness_version: str = ""
+    protocol: int = 0
+    client: str = DEFAULT_CLIENT
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the keys are cached

@@ -21,6 +21,8 @@ from vllm_perf.history.packing import (
 )
 from vllm_perf.metrics.measurement import Direction
 
+# The workload of an engine's boot: every engine has it, no file names it.
+BOOT = "boot"
 Number = Annotated[float, BeforeValidator(number_from_json), PlainSerializer(number_to_json)]
 Floats = Annotated[tuple[float, ...], BeforeValidator(shared_floats), PlainSerializer(share_floats)]
 Names = Annotated[tuple[str, ...], BeforeValidator(shared_names), PlainSerializer(share_names)]

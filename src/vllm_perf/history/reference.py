@@ -71,7 +71,10 @@ def _named(store: Store, runs: Sequence[RunEntry], ref: str, directory: Path) ->
             f"'{ref}' is the beginning of {len(named)} runs: {', '.join(r.run_id for r in named)}"
         )
     known = ", ".join(sorted(anchors)) or "none"
-    raise StoreError(f"'{ref}' is no file, no anchor ({known}), no stored run and no commit known here")
+    raise StoreError(
+        f"'{ref}' is no file, no anchor ({known}), no commit known here and none of the {len(runs)} runs in"
+        f" {store.directory}{'' if store.directory.is_dir() else ', which does not exist'}"
+    )
 
 
 def is_named(run: RunEntry, ref: str) -> bool:

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +27,8 @@ from vllm_perf.history.record import RunRecord
 
 LOCK_NAME = ".vllm-perf-lock"
 LOCK_TIMEOUT_S = 10.0
+# From so many runs to read on, reading takes a second or more, and a user is told.
+WORTH_SAYING = 100
 
 
 class StoreError(Exception):
@@ -83,8 +85,10 @@ def load_file(path: Path) -> RunRecord:
 class Store:
     """The history in one directory, which need not exist before the first save."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, say: Callable[[str], None] | None = None) -> None:
+        """Keep what is told; ``say`` hears of work that takes seconds."""
         self.directory = directory
+        self._say = say or (lambda _text: None)
 
     def save(self, record: RunRecord) -> Path:
         """Write ``record`` to a new file and return its path; no reader ever sees half of it.
@@ -105,6 +109,17 @@ class Store:
             raise StoreError(f"{path}: cannot be written: {error.strerror or error}") from error
         return path
 
+    def require_writable(self) -> None:
+        """Find out, before anything is measured, whether a run could be saved; creates nothing.
+
+        Raises:
+            StoreError: it could not.
+        """
+        place = next(path for path in (self.directory, *self.directory.parents) if path.exists())
+        if not place.is_dir() or not os.access(place, os.W_OK):
+            what = "not writable" if place.is_dir() else "not a folder"
+            raise StoreError(f"{self.directory}: no run can be stored there: {place} is {what}")
+
     def contents(self) -> Contents:
         """Return every readable run, by the index where that is up to date, and what was skipped.
 
@@ -113,6 +128,11 @@ class Store:
         """
         stamps = self._stamps()
         index = read_index(self.directory / INDEX_NAME)
+        unread = sum(index.stamp_of(name) is None for name in stamps)
+        if unread >= WORTH_SAYING:
+            self._say(
+                f"reading {unread:,} stored runs that no index holds yet (once; a thousand take seconds)"
+            )
         lines = [line for name, stamp in stamps.items() for line in self._bring_up(index, name, stamp)]
         if lines:
             self._write_index(index, stamps, lines)

@@ -20,6 +20,7 @@ from vllm_perf.metrics.catalogue import measure, value_of
 from vllm_perf.metrics.latency import request_times_ms
 from vllm_perf.metrics.measurement import Measurement, MetricUnavailable
 from vllm_perf.metrics.table import METRICS, Metric
+from vllm_perf.spec.client import DEFAULT_CLIENT
 from vllm_perf.spec.workload import WorkloadSpec
 
 
@@ -44,6 +45,7 @@ def environment(
         engine=identity,
         workload=workload,
         prompt_set_hash=runs[0].prompt_set_hash if runs else "",
+        client=runs[0].client if runs else DEFAULT_CLIENT,
         hardware=hardware,
         suite=suite,
     )

@@ -2,7 +2,8 @@
 """Measure one engine under one workload: all repetitions, validity, and the record's parts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.telemetry import Telemetry
@@ -12,14 +13,32 @@ from vllm_perf.lab import describe
 from vllm_perf.lab.machine import Machine
 from vllm_perf.lab.result import CellResult
 from vllm_perf.load.counting import TokenCounter
+from vllm_perf.load.loop import Progress as LoadProgress
 from vllm_perf.load.sample import Run
 from vllm_perf.load.session import measure
 from vllm_perf.metrics.reasons import RunFacts
 from vllm_perf.metrics.validity import check_runs
+from vllm_perf.spec.client import DEFAULT_CLIENT, Client, Means
+from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import WorkloadSpec
 
 Progress = Callable[[str, str, int, int, int], None]
 """Called with engine, workload, repetition, requests done, requests in all."""
+
+
+class Send(Protocol):
+    """Run one repetition of a workload against a server, as ``load.session.measure`` does."""
+
+    def __call__(
+        self,
+        workload: WorkloadSpec,
+        target: Target,
+        *,
+        counter: TokenCounter,
+        on_progress: LoadProgress,
+        repetition: int,
+    ) -> Run:
+        """Return everything that came back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +46,9 @@ class Bench:
     """What stays the same over a session: the machine, and how to reach and report.
 
     ``floor_ms`` returns what the client itself adds to TTFT for a workload, or ``None``; ``budget_ms`` the
-    tightest TTFT limit asserted on (engine, workload); ``asserted`` the metrics a verdict is wanted on.
+    tightest TTFT limit asserted on (engine, workload); ``asserted`` the metrics a verdict is wanted on;
+    ``client`` what sends the load. ``send`` runs one repetition in another way than ``load.session.measure``;
+    ``known`` is what is known of every run beforehand.
     """
 
     machine: Machine
@@ -37,6 +58,9 @@ class Bench:
     floor_ms: Callable[[WorkloadSpec], float | None] = lambda _: None
     budget_ms: Callable[[str, str], float | None] = lambda _engine, _workload: None
     asserted: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    send: Send | None = None
+    known: RunFacts = field(default_factory=RunFacts)
+    client: Client = DEFAULT_CLIENT
 
 
 def measure_cell(
@@ -61,7 +85,8 @@ def measure_cell(
     window = telemetry.summary(min(run.started_ns for run in runs), max(run.ended_ns for run in runs))
     floor_ms = bench.floor_ms(workload)
     caching = engine.facts.get("prefix_caching")
-    known = RunFacts(
+    known = replace(
+        bench.known,
         floor_ms=floor_ms,
         budget_ms=bench.budget_ms(engine.name, workload.name),
         asserted=bench.asserted.get((engine.name, workload.name), ()),
@@ -99,7 +124,16 @@ def _run(bench: Bench, engine: Engine, workload: WorkloadSpec, counter: TokenCou
     def show(done: int, total: int) -> None:
         bench.progress(engine.name, workload.name, repetition, done, total)
 
-    return measure(workload, engine.target, counter=counter, on_progress=show, repetition=repetition)
+    if bench.send is not None:
+        return bench.send(workload, engine.target, counter=counter, on_progress=show, repetition=repetition)
+    return measure(
+        workload,
+        engine.target,
+        counter=counter,
+        on_progress=show,
+        repetition=repetition,
+        means=Means(client=bench.client),
+    )
 
 
 def _warnings(engine: Engine, runs: Sequence[Run]) -> tuple[str, ...]:

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
+from vllm_perf.history.record import BOOT as BOOT
 from vllm_perf.history.record import Cell, Series
 from vllm_perf.metrics.measurement import Measurement
 from vllm_perf.metrics.table import BY_NAME
-
-BOOT = "boot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +17,9 @@ class CellResult:
 
     ``unavailable`` says of each metric without a value why it has none.
     ``floor_ms`` is what the client itself adds to TTFT at this concurrency (``None``: not measured).
-    ``failure`` is the paragraph of a lab failure: then there are no series.
+    ``failure`` is the paragraph of a lab failure: then there are no series. Neither a failure nor a ``cell``:
+    measuring was stopped on purpose (a cap), and ``invalid`` says by what.
+    ``not_comparable`` names the metrics that mean nothing on this server, each with why: nobody asserts them.
     """
 
     engine: str
@@ -30,6 +31,7 @@ class CellResult:
     floor_ms: float | None = None
     failure: str | None = None
     unavailable: dict[str, str] = field(default_factory=dict)
+    not_comparable: dict[str, str] = field(default_factory=dict)
 
     def find(self, metric: str) -> Series | None:
         """Return one metric's series, or ``None``."""

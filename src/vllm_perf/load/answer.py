@@ -18,7 +18,7 @@ class BodyEnd(StrEnum):
 
     ``CLEAN``: as HTTP framing says (last chunk, full length, or close where close is the framing).
     ``TRUNCATED``: closed before that. ``RESET``: TCP reset. ``TIMEOUT``: our own deadline.
-    ``CANCELLED``: given up by us.
+    ``CANCELLED``: given up by us. ``LEFT_OPEN``: ``[DONE]`` came, then nothing, and no end either.
     """
 
     CLEAN = "clean"
@@ -26,6 +26,7 @@ class BodyEnd(StrEnum):
     RESET = "reset"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
+    LEFT_OPEN = "left open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

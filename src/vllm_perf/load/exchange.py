@@ -3,8 +3,8 @@
 
 from array import array
 
+from vllm_perf.clock import Ancillary, KernelClock
 from vllm_perf.load.answer import BodyEnd
-from vllm_perf.load.clock import Ancillary, KernelClock
 from vllm_perf.load.failures import Failure
 from vllm_perf.load.framing import Framing
 from vllm_perf.load.plan import PlannedRequest
@@ -104,6 +104,11 @@ class Exchange:
     def unread(self) -> int:
         """Return how many raw pieces wait to be read."""
         return len(self._pieces)
+
+    @property
+    def quiet_since_ns(self) -> int:
+        """Return when bytes were read last, 0 before the first."""
+        return self._read_ns[-1] if self._read_ns else self._last_read_ns
 
     @property
     def reusable(self) -> bool:

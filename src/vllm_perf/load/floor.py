@@ -4,13 +4,14 @@
 import json
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vllm_perf.load.generator import run_load
 from vllm_perf.load.golden_process import golden_process, read_records
 from vllm_perf.load.plan import LoadPlan, PlannedRequest, Target
 from vllm_perf.load.sample import RequestSample, Run
+from vllm_perf.spec.client import DEFAULT_CLIENT, Client
 from vllm_perf.spec.workload import ArrivalSpec, WorkloadSpec
 
 TTFT_MS = 100
@@ -39,8 +40,9 @@ class Floor:
 
 @dataclass(slots=True)
 class FloorMeter:
-    """Measure each kind of load once and remember it."""
+    """Measure each kind of load once, with the client that sends it, and remember it."""
 
+    client: Client = DEFAULT_CLIENT
     _known: dict[str, Floor | None] = field(default_factory=dict)
 
     def floor_ms(self, workload: WorkloadSpec) -> float | None:
@@ -52,11 +54,11 @@ class FloorMeter:
         """Return all of it; ``None`` where no golden engine could be started."""
         key = json.dumps([workload.arrival.model_dump(), _prompt_bytes(workload), workload.requests])
         if key not in self._known:
-            self._known[key] = _try(workload)
+            self._known[key] = _try(workload, self.client)
         return self._known[key]
 
 
-def measure_floor(workload: WorkloadSpec) -> Floor | None:
+def measure_floor(workload: WorkloadSpec, client: Client = DEFAULT_CLIENT) -> Floor | None:
     """Send a load of the workload's arrivals and prompt sizes to a golden engine in another process.
 
     Returns ``None`` where nothing came back.
@@ -65,7 +67,7 @@ def measure_floor(workload: WorkloadSpec) -> Floor | None:
         GoldenFailed: the golden engine did not start.
     """
     with golden_process(ttft_ms=TTFT_MS, itl_ms=ITL_MS) as target:
-        run = run_load(_plan(workload, target))
+        run = run_load(replace(_plan(workload, target), client=client))
         return floor_of(run, read_records(target))
 
 
@@ -99,9 +101,9 @@ def added_gaps_ns(sample: RequestSample, record: dict[str, Any]) -> Iterable[int
         yield abs((seen[at] - seen[at - 1]) - (true[at] - true[at - 1]))
 
 
-def _try(workload: WorkloadSpec) -> Floor | None:
+def _try(workload: WorkloadSpec, client: Client) -> Floor | None:
     try:
-        return measure_floor(workload)
+        return measure_floor(workload, client)
     except OSError:
         return None
 

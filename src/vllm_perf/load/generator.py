@@ -6,12 +6,14 @@ import secrets
 import select
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
+from vllm_perf.clock import KernelClock
 from vllm_perf.load.arrivals import schedule
-from vllm_perf.load.clock import KernelClock
+from vllm_perf.load.cpu import CpuWaits, claimed_cpu
 from vllm_perf.load.failures import answer_classifier, malformed_key, way_failure
 from vllm_perf.load.head import PATHS, RequestWriter
 from vllm_perf.load.loop import Load, LoadLoop, Progress
@@ -20,13 +22,12 @@ from vllm_perf.load.plan import LoadPlan
 from vllm_perf.load.pool import Pool
 from vllm_perf.load.process import open_files, quiet_gc
 from vllm_perf.load.reading import Backlog, Context
-from vllm_perf.load.runs import Conduct, nothing_sent, run_of
+from vllm_perf.load.runs import Conduct, busy_warnings, nothing_sent, run_of
 from vllm_perf.load.sample import Run
 from vllm_perf.load.stock import Stock
 from vllm_perf.load.supply import make_supply
 
 SECOND_NS = 1_000_000_000
-SATURATED_SHARE = 0.9
 OPEN_LOOP_CONNECTIONS = 256
 SETTLE_S_A_CONNECTION = 0.0002
 
@@ -49,6 +50,11 @@ def run_load(plan: LoadPlan, *, on_progress: Progress | None = None, start_ns: i
             refusal = way_failure(error, plan.target, _url(plan))
     if refusal is not None:
         return nothing_sent(plan, refusal, time.time())
+    if plan.client == "openai":
+        # Imported here: the SDK takes half a second that nobody else should wait for.
+        from vllm_perf.load.sdk_load import run_sdk_load
+
+        return run_sdk_load(plan, on_progress=on_progress, start_ns=start_ns)
     with quiet_gc(), open_files(len(plan.requests)), select.epoll() as epoll:
         setup = _Setup(plan, route, epoll)
         try:
@@ -100,23 +106,29 @@ def _run(plan: LoadPlan, setup: _Setup, on_progress: Progress | None, start_ns: 
         on_progress=on_progress,
         stop_when_refused=plan.stop_when_refused,
     )
-    loop = LoadLoop(setup.epoll, setup.pool, setup.backlog, load)
-    loop.run()
+    with closing(CpuWaits()) as waits, claimed_cpu() as scheduling:
+        loop = LoadLoop(setup.epoll, setup.pool, setup.backlog, load, waits)
+        loop.run()
     samples = [sample for _, sample in sorted(setup.backlog.samples, key=itemgetter(0))]
-    return run_of(plan, samples, _conduct(loop, setup.clock, begin_ns, wall_started_s))
+    return run_of(plan, samples, _conduct(loop, setup.clock, begin_ns, wall_started_s, (scheduling, waits)))
 
 
-def _conduct(loop: LoadLoop, clock: KernelClock, begin_ns: int, wall_started_s: float) -> Conduct:
+def _conduct(
+    loop: LoadLoop, clock: KernelClock, begin_ns: int, wall_started_s: float, cpu: tuple[str, CpuWaits]
+) -> Conduct:
+    scheduling, waits = cpu
     busy = 1 - loop.idle_ns / loop.wall_ns if loop.wall_ns else 0.0
-    warnings = [clock.warning] if clock.warning else []
-    if busy > SATURATED_SHARE and loop.wall_ns > SECOND_NS:
-        warnings.append(f"the client was busy {busy:.0%} of the time: spread the load over more processes")
+    warnings = (clock.warning,) if clock.warning else ()
     return Conduct(
         begin_ns=begin_ns,
         wall_started_s=wall_started_s,
         peak_in_flight=loop.peak_in_flight,
         clock=clock.name,
-        warnings=tuple(warnings),
+        scheduling=scheduling,
+        cpu_wait_ns=waits.total_ns,
+        long_cpu_wait_ns=waits.long_ns,
+        worst_cpu_wait_ns=waits.worst_ns,
+        warnings=warnings + busy_warnings(busy, loop.wall_ns),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vllm_perf.load.answer import BodyEnd
+from vllm_perf.load.cpu import CpuWaits
 from vllm_perf.load.exchange import Exchange
 from vllm_perf.load.framing import FramingError
 from vllm_perf.load.pool import Connection, Pool
@@ -22,6 +23,8 @@ READABLE = select.EPOLLIN
 TICK_NS = 10_000_000
 PROGRESS_NS = 200_000_000
 CALM_NS = 1_000_000
+# A body's end comes with [DONE]. Where it does not, nobody waits for it until the time limit.
+DONE_GRACE_NS = 250_000_000
 # A raw piece with its stamp takes about half a kilobyte: this many are read without waiting for idle time.
 BACKLOG_PIECES = 50_000
 LONG_PIECES = 256
@@ -54,12 +57,15 @@ class LoadLoop:
     ``idle_ns`` is time not needed for sending and receiving; with ``wall_ns`` it tells a saturated client.
     """
 
-    def __init__(self, epoll: select.epoll, pool: Pool, backlog: Backlog, load: Load) -> None:
+    def __init__(
+        self, epoll: select.epoll, pool: Pool, backlog: Backlog, load: Load, waits: CpuWaits
+    ) -> None:
         """Bind the parts; ``open`` and ``run`` do the rest."""
         self._epoll = epoll
         self._pool = pool
         self._backlog = backlog
         self._load = load
+        self._waits = waits
         self._total = load.supply.left
         self._waiting: deque[tuple[Exchange, bytes]] = deque()
         self._deadlines: deque[tuple[int, Exchange, Connection]] = deque()
@@ -76,6 +82,7 @@ class LoadLoop:
     def run(self) -> None:
         """Send every request and wait for every end; then read what has not been read."""
         load, started_ns = self._load, time.perf_counter_ns()
+        self._waits.look()
         while self._going():
             events = self._epoll.poll(0, MAX_EVENTS)
             if events:
@@ -89,6 +96,7 @@ class LoadLoop:
             elif self._behind:
                 self._catch_up(len(events))
         self.wall_ns = time.perf_counter_ns() - started_ns
+        self._waits.look()
         self._backlog.drain()
         if load.on_progress is not None:
             load.on_progress(self._ended, self._total)
@@ -151,7 +159,7 @@ class LoadLoop:
         if exchange is None:
             return
         exchange.end = end
-        if end is not BodyEnd.CLEAN:
+        if end not in (BodyEnd.CLEAN, BodyEnd.LEFT_OPEN):
             exchange.end_ns = now_ns
         self._in_flight -= 1
         if exchange.reusable and not connection.writing:
@@ -213,14 +221,15 @@ class LoadLoop:
     def _tick(self, now_ns: int) -> None:
         """Do what need not be done at once: time limits, spare connections, progress."""
         self._next_tick_ns = now_ns + TICK_NS
+        self._waits.look()
         deadlines = self._deadlines
         while deadlines and (deadlines[0][2].exchange is not deadlines[0][1] or deadlines[0][0] <= now_ns):
             _, exchange, connection = deadlines.popleft()
             if connection.exchange is exchange:
                 self._finish(connection, BodyEnd.TIMEOUT, now_ns)
-        for connection in self._pool.connections.values():
-            if connection.exchange is not None and connection.exchange.unread > LONG_PIECES:
-                self._backlog.add(connection.exchange)
+        for connection in list(self._pool.connections.values()):
+            if connection.exchange is not None:
+                self._look_at(connection, connection.exchange, now_ns)
         self._behind = self._backlog.unread > BACKLOG_PIECES
         self._pool.expire(now_ns)
         left = 0 if self._stopped(now_ns) else self._load.supply.left
@@ -228,6 +237,15 @@ class LoadLoop:
         if self._load.on_progress is not None and now_ns >= self._next_progress_ns:
             self._next_progress_ns = now_ns + PROGRESS_NS
             self._load.on_progress(self._ended, self._total)
+
+    def _look_at(self, connection: Connection, exchange: Exchange, now_ns: int) -> None:
+        """Read a long answer as it comes, and a quiet one to see whether ``[DONE]`` was the last of it."""
+        unread, last_ns = exchange.unread, exchange.quiet_since_ns
+        quiet = last_ns > 0 and now_ns - last_ns > DONE_GRACE_NS
+        if unread > LONG_PIECES or (quiet and unread):
+            self._backlog.add(exchange)
+        elif quiet and exchange.parser is not None and exchange.parser.done:
+            self._finish(connection, BodyEnd.LEFT_OPEN, now_ns)
 
     def _catch_up(self, arrived: int) -> None:
         """Read twice what arrived: memory stays bounded, and the kernel's stamps do not mind the delay."""
@@ -246,4 +264,5 @@ class LoadLoop:
         elif calm_ns > 0:
             # epoll's own timeout counts in milliseconds, select's in microseconds.
             select.select([self._epoll], [], [], calm_ns / 1e9)
+            self._waits.look()
         self.idle_ns += time.perf_counter_ns() - now_ns

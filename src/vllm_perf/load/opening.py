@@ -10,8 +10,8 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from vllm_perf.clock import stamp_socket
 from vllm_perf.load.address import Address, parse_address
-from vllm_perf.load.clock import stamp_socket
 from vllm_perf.load.failures import ProxyError, TrustUnreadable
 from vllm_perf.load.fetch import tls_context
 from vllm_perf.load.framing import Framing

@@ -21,12 +21,13 @@ class Evidence:
     """All that a stream showed which decides its outcome.
 
     ``head``: the body's first bytes where it held no event at all. ``silent_share``: silence before the end
-    as a share of the time since the first token. ``cut_tail``: the last line was no whole JSON.
+    as a share of the time since the first token. ``cut_tail``: the last line was no whole JSON. ``done``:
+    whether ``[DONE]`` came, ``None`` where the client cannot know.
     """
 
     end: BodyEnd
     head: bytes = b""
-    done: bool = False
+    done: bool | None = False
     finish: str | None = None
     chunks: int = 0
     counted: int | None = None
@@ -55,7 +56,7 @@ def judge(seen: Evidence, pinned_output_tokens: int | None) -> Judgement:
 
 def warnings_of(seen: Evidence, pinned_output_tokens: int | None) -> Iterator[str]:
     """Yield what a success still has to say."""
-    if seen.finish is not None and not seen.done:
+    if seen.finish is not None and seen.done is False:
         yield "no [DONE]: the stream ended after finish_reason without it"
     if seen.done and seen.end is not BodyEnd.CLEAN:
         yield f"the body's own end never came after [DONE] ({seen.end})"
@@ -97,7 +98,7 @@ def _document(head: bytes) -> Judgement | None:
 
 
 def _cut(seen: Evidence) -> Judgement | None:
-    if seen.end is BodyEnd.CLEAN or (seen.done and seen.finish is not None):
+    if seen.end in (BodyEnd.CLEAN, BodyEnd.LEFT_OPEN) or (seen.done and seen.finish is not None):
         return None
     after = f"after {_chunks(seen)}"
     if seen.end is BodyEnd.CANCELLED:
@@ -121,7 +122,8 @@ def _lacks(seen: Evidence) -> Judgement | None:
     if seen.finish is None:
         if seen.done:
             return Category.NO_FINISH_REASON, f"[DONE] came after {_chunks(seen)} without any finish_reason"
-        return Category.TRUNCATED_STREAM, f"the body ended after {_chunks(seen)}, no finish_reason, no [DONE]"
+        lacks = "no finish_reason, no [DONE]" if seen.done is False else "no finish_reason"
+        return Category.TRUNCATED_STREAM, f"the body ended after {_chunks(seen)}, {lacks}"
     if seen.finish == "error":
         return Category.IN_BAND_ERROR, f"finish_reason is 'error' after {_chunks(seen)}"
     if seen.finish == "abort":

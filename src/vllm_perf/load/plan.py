@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 
+from vllm_perf.spec.client import DEFAULT_CLIENT, Client
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import ArrivalSpec, Endpoint
 
@@ -29,7 +30,7 @@ class LoadPlan:
     """Everything one shard needs. ``duration_s`` bounds a closed loop by time as well as by requests.
 
     ``stop_when_refused``: after a 429 (or 529) nothing more is sent; what was not sent leaves no sample.
-    ``kernel_stamps``: take arrival times from the kernel where it gives them.
+    ``kernel_stamps``: take arrival times from the kernel where it gives them (the socket client can).
     """
 
     workload: str
@@ -43,3 +44,4 @@ class LoadPlan:
     prompt_set_hash: str = ""
     stop_when_refused: bool = False
     kernel_stamps: bool = True
+    client: Client = DEFAULT_CLIENT

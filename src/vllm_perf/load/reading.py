@@ -4,8 +4,8 @@
 from collections import deque
 from dataclasses import dataclass, replace
 
+from vllm_perf.clock import KernelClock
 from vllm_perf.load.answer import Answer, BodyEnd, Classify, Sending, StreamResult
-from vllm_perf.load.clock import KernelClock
 from vllm_perf.load.exchange import Exchange
 from vllm_perf.load.failures import Failure, NoAnswer, way_failure
 from vllm_perf.load.framing import FramingError

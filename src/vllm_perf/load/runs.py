@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Put a run together from its samples."""
 
+import importlib.metadata
 import statistics
 import time
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,10 @@ from vllm_perf.load.arrivals import asked_rate
 from vllm_perf.load.failures import Failure
 from vllm_perf.load.plan import LoadPlan, PlannedRequest
 from vllm_perf.load.sample import RequestSample, Run
+from vllm_perf.spec.client import Client
+
+SATURATED_SHARE = 0.9
+SATURATED_WALL_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +26,10 @@ class Conduct:
     wall_started_s: float
     peak_in_flight: int
     clock: str = "perf_counter_ns"
+    scheduling: str = "normal"
+    cpu_wait_ns: int = 0
+    long_cpu_wait_ns: int = 0
+    worst_cpu_wait_ns: int = 0
     warnings: tuple[str, ...] = ()
 
 
@@ -44,10 +53,27 @@ def run_of(plan: LoadPlan, samples: Sequence[RequestSample], conduct: Conduct) -
         median_lag_ns=statistics.median_low(lags) if lags else None,
         max_lag_ns=max(lags, default=None),
         clock=conduct.clock,
+        scheduling=conduct.scheduling,
+        cpu_wait_ns=conduct.cpu_wait_ns,
+        long_cpu_wait_ns=conduct.long_cpu_wait_ns,
+        worst_cpu_wait_ns=conduct.worst_cpu_wait_ns,
+        client=client_name(plan.client),
         wall_started_s=conduct.wall_started_s,
         prompt_set_hash=plan.prompt_set_hash,
         warnings=conduct.warnings,
     )
+
+
+def client_name(client: Client) -> str:
+    """Return the client as a record names it: another version of the SDK is another client."""
+    return client if client == "socket" else f"{client} {importlib.metadata.version(client)}"
+
+
+def busy_warnings(busy: float, wall_ns: int) -> tuple[str, ...]:
+    """Return what is to be said of a client that was busy that share of the load's time."""
+    if busy <= SATURATED_SHARE or wall_ns <= SATURATED_WALL_NS:
+        return ()
+    return (f"the client was busy {busy:.0%} of the time: spread the load over more processes",)
 
 
 def nothing_sent(plan: LoadPlan, failure: Failure, wall_started_s: float) -> Run:

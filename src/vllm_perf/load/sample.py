@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vllm_perf.spec.category import Category
+from vllm_perf.spec.client import DEFAULT_CLIENT
 
 TokenSource = Literal["usage", "estimated"]
 
@@ -70,6 +71,9 @@ class Run:
     ``counters_before``/``counters_after`` are scrapes of ``/metrics`` (series name to value, labels
     summed), ``None`` where there is none. ``started_ns``..``ended_ns`` spans first send to last end.
     ``max_lag_ns``/``median_lag_ns``: how late the generator sent against its own schedule.
+    ``scheduling``: the client's claim on a CPU; ``cpu_wait_ns``: how long it was ready and had none, in all,
+    ``long_cpu_wait_ns`` in waits long enough to join chunks, ``worst_cpu_wait_ns`` at most at once.
+    ``client`` is what sent it: two clients see two different times, so that their runs are never compared.
     """
 
     workload: str
@@ -85,6 +89,11 @@ class Run:
     median_lag_ns: int | None = None
     max_lag_ns: int | None = None
     clock: str = "perf_counter_ns"
+    scheduling: str = "normal"
+    cpu_wait_ns: int = 0
+    long_cpu_wait_ns: int = 0
+    worst_cpu_wait_ns: int = 0
+    client: str = DEFAULT_CLIENT
     counters_before: dict[str, float] | None = None
     counters_after: dict[str, float] | None = None
     caches_reset: bool | None = None

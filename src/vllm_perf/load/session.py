@@ -12,9 +12,11 @@ from vllm_perf.load.sample import RequestSample, Run
 from vllm_perf.load.scrape import SCRAPE_EMPTY, scrape
 from vllm_perf.load.server import max_model_len, reset_prefix_cache, wait_until_idle
 from vllm_perf.load.shards import run_sharded
+from vllm_perf.spec.client import Means
 from vllm_perf.spec.workload import ArrivalSpec, WorkloadSpec
 
 WARMUP_CONCURRENCY_OPEN = 8
+ONE_SOCKET_CLIENT = Means()
 
 
 def measure(
@@ -24,9 +26,11 @@ def measure(
     counter: TokenCounter,
     on_progress: Progress | None = None,
     repetition: int = 0,
-    processes: int = 1,
+    means: Means = ONE_SOCKET_CLIENT,
 ) -> Run:
     """Run one repetition of ``workload``; its warm-up is in ``Run.warmup_samples`` and counts nowhere.
+
+    The warm-up is always sent by our own client.
 
     Order: warm-up, quiet, prefix cache reset, scrape, load, quiet, scrape.
 
@@ -43,7 +47,8 @@ def measure(
     before = scrape(target)
     if before == {}:
         noise.append(SCRAPE_EMPTY)
-    run = run_sharded(make_plan(workload, target, requests), processes=processes, on_progress=on_progress)
+    plan = replace(make_plan(workload, target, requests), client=means.client)
+    run = run_sharded(plan, processes=means.processes, on_progress=on_progress)
     if not wait_until_idle(target):
         noise.append("the server still had requests of its own after the load")
     return replace(

@@ -105,6 +105,11 @@ def merge(plan: LoadPlan, shards: Sequence[Shard], runs: Sequence[Run]) -> Run:
         wall_started_s=min(run.wall_started_s for run in runs),
         peak_in_flight=peak_in_flight(samples),
         clock=clocks.pop() if len(clocks) == 1 else "mixed: " + ", ".join(sorted(clocks)),
+        scheduling=", ".join(sorted({run.scheduling for run in runs})),
+        # The worst shard's, since its requests are those that may be wrong.
+        cpu_wait_ns=max(run.cpu_wait_ns for run in runs),
+        long_cpu_wait_ns=max(run.long_cpu_wait_ns for run in runs),
+        worst_cpu_wait_ns=max(run.worst_cpu_wait_ns for run in runs),
         warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
     return run_of(plan, samples, conduct)

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol
 
-from vllm_perf.load.clock import ANCILLARY_BYTES, Ancillary
+from vllm_perf.clock import ANCILLARY_BYTES, Ancillary
 
 READ_BYTES = 65_536
 Received = tuple[bytes, Ancillary]

@@ -16,6 +16,7 @@ class InvalidCode(StrEnum):
     GENERATOR_LATE = "GENERATOR_LATE"
     RATE_NOT_REACHED = "RATE_NOT_REACHED"
     CONCURRENCY_NOT_REACHED = "CONCURRENCY_NOT_REACHED"
+    CLIENT_STARVED = "CLIENT_STARVED"
     CLIENT_FLOOR = "CLIENT_FLOOR"
     STREAM_BUFFERED = "STREAM_BUFFERED"
     TIMES_CONTRADICT = "TIMES_CONTRADICT"
@@ -51,6 +52,7 @@ class RunFacts:
     ``prefix_caching``: whether the engine really caches prefixes (``False`` lifts the hit-rate band).
     ``engine_problems`` and ``gpu_problems`` are sentences: what the engine runs differently from what was
     asked; throttling, other processes, clocks. ``allow_buffered`` accepts a path that buffers streams.
+    ``hit_rate_hidden``: a server of someone else's that need not tell its cache's hit rate.
     """
 
     floor_ms: float | None = None
@@ -60,3 +62,4 @@ class RunFacts:
     engine_problems: tuple[str, ...] = ()
     gpu_problems: tuple[str, ...] = ()
     allow_buffered: bool = False
+    hit_rate_hidden: bool = False

@@ -18,6 +18,7 @@ CHECKS: tuple[Check, ...] = (
     validity_client.generator_late,
     validity_client.rate_reached,
     validity_client.concurrency_reached,
+    validity_client.client_starved,
     validity_client.client_floor,
     validity_client.stream_buffered,
     validity_server.times_agree,

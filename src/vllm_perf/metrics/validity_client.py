@@ -17,6 +17,7 @@ Reasons = Iterator[InvalidReason]
 LATE_SHARE_OF_TTFT = 0.01
 RATE_SHARE = 0.98
 FLOOR_SHARE_OF_BUDGET = 0.10
+STARVED_SHARE = 0.01
 # Gaps this short between chunks are one read handed out in pieces: something on the way held them back.
 BURST_GAP_NS = 100_000
 BURST_SHARE = 0.5
@@ -114,8 +115,11 @@ def rate_reached(run: Run, workload: WorkloadSpec, facts: RunFacts) -> Reasons:
 
 
 def concurrency_reached(run: Run, workload: WorkloadSpec, facts: RunFacts) -> Reasons:
-    """Refuse a closed loop that never had as many requests in flight as asked."""
-    if run.asked_concurrency is None:
+    """Refuse a closed loop that never had as many requests in flight as asked.
+
+    One whose starts are held apart has as many as fit into that pace: the rate is the load then.
+    """
+    if run.asked_concurrency is None or workload.arrival.max_rate_per_s is not None:
         return
     asked = min(run.asked_concurrency, run.sent)
     if run.peak_in_flight < asked:
@@ -138,9 +142,27 @@ def client_floor(run: Run, workload: WorkloadSpec, facts: RunFacts) -> Reasons:
         )
 
 
+def client_starved(run: Run, workload: WorkloadSpec, facts: RunFacts) -> Reasons:
+    """Refuse times of a client that was kept from its CPU: what came meanwhile bears one stamp."""
+    if _starved(run):
+        wall_ns = run.ended_ns - run.started_ns
+        yield InvalidReason(
+            code=InvalidCode.CLIENT_STARVED,
+            sentence=f"the client was ready to run and had no CPU for {run.long_cpu_wait_ns / wall_ns:.1%} of"
+            f" the time, up to {run.worst_cpu_wait_ns / NS_PER_MS:.0f} ms at once (scheduling:"
+            f" {run.scheduling}): first tokens may have come earlier than they were seen",
+            remedy="stop what else runs on this machine, measure from another one, or let the client have a"
+            " real-time priority (root, CAP_SYS_NICE, or `ulimit -r 1`)",
+        )
+
+
+def _starved(run: Run) -> bool:
+    return run.long_cpu_wait_ns > STARVED_SHARE * (run.ended_ns - run.started_ns)
+
+
 def stream_buffered(run: Run, workload: WorkloadSpec, facts: RunFacts) -> Reasons:
     """Refuse streams that arrive in bursts: something on the way collected the chunks (case H89)."""
-    if facts.allow_buffered:
+    if facts.allow_buffered or _starved(run):
         return
     marked = sum(_marked_buffered(sample) for sample in run.samples)
     gaps = [chunk_gaps_ns(sample) for sample in run.samples if sample.ok]

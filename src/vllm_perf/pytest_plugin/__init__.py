@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CONTROLLER = pytest.StashKey["Controller"]()
 PROBLEM = pytest.StashKey[pytest.UsageError]()
+PARAMETERS = ("perf_case", "perf_engine", "perf_gate_case")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,15 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give perf tests their engines, workloads and metrics."""
-    if "perf_case" in metafunc.fixturenames or "perf_engine" in metafunc.fixturenames:
-        from vllm_perf.pytest_plugin.items import parametrize  # only for perf tests, see above
-
+    asked = next((name for name in PARAMETERS if name in metafunc.fixturenames), None)
+    if asked is not None:
         try:
-            parametrize(metafunc, current_controller(metafunc.config).plan)
+            current_controller(metafunc.config).parametrize(metafunc, asked)
         except pytest.UsageError as error:
             # Raised here it would be one collection error a file; it is the user's, and ends the session.
             metafunc.config.stash[PROBLEM] = error
-            metafunc.parametrize("perf_case" if "perf_case" in metafunc.fixturenames else "perf_engine", [])
+            metafunc.parametrize(asked, [])
 
 
 def current_controller(config: pytest.Config) -> "Controller":
@@ -128,13 +128,15 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let a perf test's outcome travel with its report, also from an xdist worker."""
-    report = yield
-    outcome = item.stash.get(OUTCOME, None)
-    if outcome is not None and report.when == "call":
-        report.vllm_perf = outcome  # type: ignore[attr-defined]
-        report.user_properties.extend(
-            (f"vllm_perf.{name}", str(value)) for name, value in outcome.items() if value is not None
+    outcome = item.stash.get(OUTCOME, None) if call.when == "call" else None
+    if outcome is not None:
+        # The item's own, not the report's: JUnit takes them from the report of the teardown.
+        item.user_properties.extend(
+            (f"vllm_perf.{name}", str(value)) for name, value in outcome.items() if value
         )
+    report = yield
+    if outcome is not None:
+        report.vllm_perf = outcome  # type: ignore[attr-defined]
     return report
 
 
@@ -165,3 +167,12 @@ def perf(request: pytest.FixtureRequest, perf_session: Any, perf_case: tuple[str
     from vllm_perf.pytest_plugin.judge import Judge  # only for perf tests, see above
 
     return Judge(session=perf_session, item=request.node, case=perf_case)
+
+
+@pytest.fixture
+def perf_gate(request: pytest.FixtureRequest, pytestconfig: pytest.Config, perf_gate_case: Any) -> Any:
+    """Return the judge of one gating metric of ``--perf-gate``: ``perf_gate.check()``."""
+    from vllm_perf.pytest_plugin.gate_session import GateJudge  # only for gate tests, see above
+
+    controller = current_controller(pytestconfig)
+    return GateJudge(gate=controller.open_gate, item=request.node, case=perf_gate_case)

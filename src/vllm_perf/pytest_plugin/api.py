@@ -18,3 +18,10 @@ class Perf(Protocol):
 
     def check_boot(self) -> None:
         """Boot the engine; it must come up and run what was asked."""
+
+
+class PerfGate(Protocol):
+    """The judge of one gating metric of ``--perf-gate``."""
+
+    def check(self) -> None:
+        """Fail where head is slower than base, or where nobody knows."""

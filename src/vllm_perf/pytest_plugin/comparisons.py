@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare what a session measures with its baselines, and explain each metric's change."""
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from vllm_perf.history.baseline import find_baselines
-from vllm_perf.history.compare import Compared, Rules, RunComparison, compare_run
+from vllm_perf.history.compare import Rules, RunComparison, compare_run
+from vllm_perf.history.explain import explain
 from vllm_perf.history.floors import read_floors
 from vllm_perf.history.git import Suite
 from vllm_perf.history.record import RunRecord, SeriesKey
@@ -40,6 +40,7 @@ class Comparisons:
 
     config: PerfConfig
     suite: Suite
+    say: Callable[[str], None] | None = None
     _done: dict[tuple[str, str], tuple[RunRecord, RunComparison]] = field(default_factory=dict)
 
     @cached_property
@@ -56,7 +57,7 @@ class Comparisons:
             StoreError: ``--perf-baseline`` names nothing that is stored, or the store cannot be read.
         """
         found = search_for(
-            Store(self.config.history_dir),
+            Store(self.config.history_dir, say=self.say),
             self.config.baseline,
             directory=self.config.root,
             suite=self.suite,
@@ -82,7 +83,10 @@ class Comparisons:
                 (line for line in comparison.partnerless if line.startswith(f"{key}:")), f"{key}: no baseline"
             )
             return Told(comparison=None, explanation=reason, created=comparison.created)
-        return Told(comparison=found.comparison, explanation=explain(found, record, comparison, self.config))
+        run = found.baseline.run
+        words = again(key, run.run_id, self.config)
+        explanation = explain(found, comparison.bases[run.file], record, words)
+        return Told(comparison=found.comparison, explanation=explanation)
 
     def compare(self, record: RunRecord) -> RunComparison:
         """Compare a whole record with its baselines."""
@@ -93,7 +97,9 @@ class Comparisons:
             floors=read_floors(self.config.history_dir),
             history=self.policy,
         )
-        return compare_run(record, baselines, lambda run: self.search.load(store, run), rules)
+        return compare_run(
+            record, baselines, lambda run: self.search.load(store, run), rules, self.search.warnings
+        )
 
     def _as_record(self, results: Sequence[CellResult]) -> RunRecord:
         return RunRecord(
@@ -105,26 +111,13 @@ class Comparisons:
         )
 
 
-def explain(found: Compared, head: RunRecord, comparison: RunComparison, config: PerfConfig) -> str:
-    """Return what a user needs to know of one change, and the command that shows it again."""
-    key, run = found.key, found.baseline.run
-    base = comparison.bases[run.file]
-    commits = f"{(base.suite.commit or 'no commit')[:9]}..{(head.suite.commit or 'no commit')[:9]}"
-    lines = [
-        f"{key} {found.comparison.change}: {found.comparison.reason}",
-        f"  what moved: {found.attribution.sentence()}",
-        f"  what differs: {'; '.join(found.baseline.differences) or 'nothing that is recorded'}",
-        f"  baseline: run {run.short}; commits {commits}",
-        f"  again: {shlex.join(again(key, run.run_id, config))}",
-        *(f"  note: {note}" for note in found.baseline.notes),
-    ]
-    return "\n".join(lines)
-
-
 def again(key: SeriesKey, run_id: str, config: PerfConfig) -> list[str]:
     """Return the command that measures one cell again and compares it with the same run."""
     words = ["pytest", "tests/perf", "--benchmark-compare"]
-    if config.base_url and config.model:
+    if config.channel:
+        words += ["--perf-channel", config.channel]
+        words += ["--perf-spend-cap", f"{config.spend_cap:g}"] if config.spend_cap is not None else []
+    elif config.base_url and config.model:
         words += ["--perf-base-url", config.base_url, "--perf-model", config.model]
         words += ["--perf-api-key-env", config.api_key_env] if config.api_key_env else []
     else:

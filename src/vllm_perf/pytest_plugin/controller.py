@@ -4,9 +4,9 @@
 Under xdist the workers measure and the controlling process records; alone, one process does both.
 """
 
+import shlex
 import shutil
 import signal
-import threading
 from collections.abc import Collection, Generator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,13 +18,14 @@ import pytest
 
 from vllm_perf.engine.state import sweep_orphans
 from vllm_perf.history.git import describe_suite
-from vllm_perf.history.store import StoreError
+from vllm_perf.history.store import Store, StoreError
 from vllm_perf.lab.machine import detect_machine
 from vllm_perf.pytest_plugin import items as perf_items
 from vllm_perf.pytest_plugin.bridge import honour_only_and_skip
 from vllm_perf.pytest_plugin.cells import CellFolder
 from vllm_perf.pytest_plugin.comparisons import Comparisons
 from vllm_perf.pytest_plugin.finish import Ending, finish
+from vllm_perf.pytest_plugin.gate_session import GateSession, gate_cases
 from vllm_perf.pytest_plugin.notes import notes
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.pytest_plugin.owner import Owner
@@ -41,6 +42,7 @@ from vllm_perf.pytest_plugin.sessions import (
     take_over,
     versions_of,
 )
+from vllm_perf.pytest_plugin.sigterm import end_on_sigterm
 from vllm_perf.pytest_plugin.workers import (
     cell_folder,
     is_worker,
@@ -85,14 +87,52 @@ class Controller:
         """Find out now what would otherwise fail every single test.
 
         Raises:
-            pytest.UsageError: there is no such baseline, or the history cannot be read.
+            pytest.UsageError: there is no such baseline, or the history cannot be read or written.
         """
+        try:
+            Store(self.config.history_dir).require_writable()
+        except StoreError as error:
+            raise pytest.UsageError(str(error)) from None
+        if self.config.gate is not None:
+            self.gate.check()
+            return
         if not self.config.compare:
             return
+        say = None if is_worker(self.pytest_config) else self.progress.say
         try:
-            _ = Comparisons(config=self.config, suite=describe_suite(self.config.root)).search
+            _ = Comparisons(config=self.config, suite=describe_suite(self.config.root), say=say).search
         except (StoreError, SpecError) as error:
             raise pytest.UsageError(str(error)) from None
+
+    def parametrize(self, metafunc: pytest.Metafunc, asked: str) -> None:
+        """Give a test its cases: those of a gate where one was asked for, else those of the plan.
+
+        Raises:
+            pytest.UsageError: the test is marked wrongly.
+        """
+        if self.config.gate is None and asked != perf_items.GATE_CASE:
+            perf_items.parametrize(metafunc, self.plan)
+            return
+        cases = gate_cases(self.plan) if self.config.gate and asked == perf_items.GATE_CASE else []
+        metafunc.parametrize(asked, cases, ids=[":".join(case) for case in cases], scope="session")
+
+    @cached_property
+    def gate(self) -> GateSession:
+        """Return the gate of this session."""
+        assert self.config.gate is not None
+        return GateSession(
+            config=self.config,
+            choice=self.config.gate,
+            plan=self.plan,
+            progress=self.progress,
+            command=shlex.join(["pytest", *self.pytest_config.invocation_params.args]),
+        )
+
+    def open_gate(self) -> GateSession:
+        """Return the gate, about to be measured: a cancelled job must not leave its engine behind."""
+        if self._before_sigterm is None:
+            self._before_sigterm = end_on_sigterm()
+        return self.gate
 
     @property
     def engine_names(self) -> frozenset[str]:
@@ -200,7 +240,10 @@ class Controller:
         self._forget_resumed()
         if self.outcomes:
             cut_short = interrupted or bool(session.shouldfail) or bool(session.shouldstop)
-            self.ending = finish(self, interrupted=cut_short)
+            if self.config.gate is None:
+                self.ending = finish(self, interrupted=cut_short)
+            else:
+                self.gate.write_markdown()
             if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
                 kinds = [outcome["kind"] for outcome in self.outcomes.values()]
                 session.exitstatus = exit_code(kinds, self.other_failures, otherwise=int(exitstatus))
@@ -215,6 +258,9 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the ladder and the comparison; nothing is raised here, every failure is a test's."""
+        if self.config.gate is not None and self.outcomes:
+            terminalreporter.section("vllm-perf gate")
+            terminalreporter.write_line(self.gate.text())
         if self.ending is not None:
             self.ending.show(terminalreporter)
             for line in notes(self.ending.results, self.outcomes, self.pytest_config):
@@ -241,17 +287,3 @@ def _told(taken: Takeover | None) -> str:
         return "nothing to resume: no interrupted session measured the same engines, loads and versions"
     cells = ", ".join(taken.cells) or "none of its cells"
     return f"resuming an interrupted session; taken over, not measured again: {cells}"
-
-
-def end_on_sigterm() -> Any:
-    """Let SIGTERM (a cancelled CI job) end the session as Ctrl-C does, so that no engine is left behind.
-
-    Return what it did before; ``None`` where it stays as it is.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    return signal.signal(signal.SIGTERM, _interrupt)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt("SIGTERM")

@@ -2,7 +2,7 @@
 """The end of a session: record, rows for pytest-benchmark, and what the user reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from vllm_perf.history.benchmark_rows import benchmark_rows
 from vllm_perf.history.compare import RunComparison
 from vllm_perf.history.git import describe_suite
 from vllm_perf.history.record import RunRecord
-from vllm_perf.history.store import Store
+from vllm_perf.history.store import Store, StoreError
 from vllm_perf.lab.machine import detect_machine
 from vllm_perf.lab.result import BOOT, CellResult
 from vllm_perf.pytest_plugin import summary
@@ -64,7 +64,8 @@ def finish(controller: "Controller", *, interrupted: bool) -> Ending:
         tested = {outcome["metric"] for outcome in outcomes}
         rows = [row for row in benchmark_rows(recorded.record) if row["params"]["metric"] in tested]
         append_rows(controller.pytest_config, rows)
-    report = summary.make_report(plan, results, recorded, BudgetBook.choose(plan, detect_machine()))
+    budgets = BudgetBook.choose(plan, detect_machine())
+    report = summary.make_report(plan, results, recorded, budgets, outcomes)
     written = summary.write_reports(report, config.markdown, config.html)
     return Ending(plan=plan, results=results, recorded=recorded, report=report, written=written)
 
@@ -76,9 +77,17 @@ def _record(
         return Recorded()
     suite = describe_suite(config.root)
     record = make_record(results, outcomes, config, suite, complete=complete)
-    # Compared before it is saved: a run is never among its own baselines.
-    comparison = Comparisons(config=config, suite=suite).compare(record) if config.compare else None
-    return Recorded(record=record, path=Store(config.history_dir).save(record), comparison=comparison)
+    comparison = None
+    try:
+        # Compared before it is saved: a run is never among its own baselines.
+        comparison = Comparisons(config=config, suite=suite).compare(record) if config.compare else None
+    except StoreError as error:  # a baseline that was there when the session began; the run is kept
+        record = replace(record, warnings=(*record.warnings, f"not compared as a whole: {error}"))
+    try:
+        path = Store(config.history_dir).save(record)
+    except StoreError as error:
+        return Recorded(record=replace(record, warnings=(*record.warnings, f"NOT RECORDED: {error}")))
+    return Recorded(record=record, path=path, comparison=comparison)
 
 
 def collect_results(plan: Plan, folder: CellFolder) -> tuple[CellResult, ...]:

@@ -12,6 +12,7 @@ METRICS_MARK = "perf_metrics"
 LADDER_MARK = "perf_ladder"
 CASE = "perf_case"
 ENGINE = "perf_engine"
+GATE_CASE = "perf_gate_case"
 LADDER_SCOPE = "ladder"
 Case = tuple[str, str, str]
 
@@ -70,12 +71,18 @@ def engine_of(item: pytest.Item) -> str | None:
 def is_empty(item: pytest.Item) -> bool:
     """Tell whether a perf test has no case in this run: pytest keeps it once, to be skipped."""
     params = getattr(getattr(item, "callspec", None), "params", {})
-    return any(name in params for name in (CASE, ENGINE)) and engine_of(item) is None
+    return any(name in params for name in (CASE, ENGINE, GATE_CASE)) and not (is_perf(item) or is_gate(item))
 
 
 def is_perf(item: pytest.Item) -> bool:
     """Tell whether a test needs an engine of the plan."""
     return engine_of(item) is not None
+
+
+def is_gate(item: pytest.Item) -> bool:
+    """Tell whether a test judges a gate."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    return isinstance(params.get(GATE_CASE), tuple)
 
 
 def order(items: list[pytest.Item], plan: Plan) -> None:

@@ -18,6 +18,8 @@ from vllm_perf.spec.workload import WorkloadSpec
 from vllm_perf.verdict.budgets import judge
 from vllm_perf.verdict.types import Change, Status
 
+NOT_COMPARABLE = "not comparable"
+
 
 @dataclass(slots=True, kw_only=True)
 class Judge:
@@ -46,6 +48,7 @@ class Judge:
             BudgetFailed: a budget was missed, or it got worse.
         """
         result = self._measured()
+        self._require_comparable(result)
         self._require_valid(result)
         self._absolute_budgets(result)
         self._pass(result, **self._comparison(result))
@@ -82,6 +85,7 @@ class Judge:
                 )
             self._pass(result)
             return
+        self._require_comparable(result)
         self._require_valid(result)
         value = self._of(result).require()
         low, high = hit_rate_band(self.workload)
@@ -95,6 +99,8 @@ class Judge:
         result = self.session.boot(self.engine)
         if result.failure is not None:
             self._end(LabBroken, result.failure, result)
+        if result.cell is None:
+            self._end(NoVerdict, why_invalid(result), result)
         if result.find(self.case[2]) is not None:
             self._absolute_budgets(result)
         self._pass(result, **self._comparison(result))
@@ -125,6 +131,16 @@ class Judge:
         if measurement is None:
             self._end(NoVerdict, f"{self.case[2]} is not a metric of this project", result)
         return measurement
+
+    def _require_comparable(self, result: CellResult) -> None:
+        """Leave a metric that means nothing on this channel alone, in the open: skipped, with the reason.
+
+        Where a budget wants a verdict on it, there is none.
+        """
+        reason = result.not_comparable.get(self.case[2])
+        if reason is not None and not self._budgets():
+            self._note(NOT_COMPARABLE, reason, result)
+            pytest.skip(f"{NOT_COMPARABLE}: {reason}")
 
     def _require_valid(self, result: CellResult) -> None:
         if result.invalid:

@@ -23,7 +23,9 @@ def notes(
     results: Iterable[CellResult], outcomes: Mapping[str, Mapping[str, Any]], config: pytest.Config
 ) -> list[str]:
     """Return the lines; ``outcomes`` is by test id."""
-    told = {text for result in results for text in (result.failure, why_invalid(result)) if text}
+    # A cell that a cap stopped is in no record, so that the report does not say why.
+    shown = [(result.failure, why_invalid(result) if result.cell else None) for result in results]
+    told = {text for texts in shown for text in texts if text}
     by_reason: dict[str, list[str]] = defaultdict(list)
     for nodeid, outcome in outcomes.items():
         if outcome["kind"] not in ("passed", BudgetFailed.kind) and outcome["explanation"] not in told:

@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from vllm_perf.pytest_plugin.contradictions import refuse_contradictions
+from vllm_perf.pytest_plugin.gate_options import GateChoice, read_gate
+from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT, Client
 
 Profile = Literal["quick", "full"]
 FailOn = Literal["regression", "inconclusive", "never"]
@@ -34,7 +36,17 @@ OPTIONS: tuple[Option, ...] = (
     Option("workload", "list", (), "measure only this workload (repeatable)"),
     Option("base-url", "value", None, "test a server that someone else runs, e.g. http://host:8000/v1"),
     Option("model", "value", None, "model id to ask --perf-base-url for"),
+    Option(
+        "client",
+        "value",
+        DEFAULT_CLIENT,
+        "what sends the load: our own sockets, or the openai SDK as an application uses it",
+        CLIENTS,
+    ),
     Option("api-key-env", "value", None, "name of the environment variable that holds the key"),
+    Option("channel", "value", None, "test this channel of the channels file, within its limits and its cap"),
+    Option("channels-file", "value", "fixtures/channels.toml", "where channels are described"),
+    Option("spend-cap", "value", None, "the most that --perf-channel may cost, in its own currency"),
     Option("golden", "flag", False, "use the golden engine (known timing) in place of vLLM"),
     Option("require-gpu", "flag", False, "fail instead of measuring on the CPU when there is no GPU"),
     Option("history", "value", None, "folder of stored runs (default: .vllm-perf/history)"),
@@ -55,6 +67,18 @@ OPTIONS: tuple[Option, ...] = (
     Option("lock-wait", "value", "3600", "seconds to wait for another session's engine"),
     Option("resume", "flag", False, "take over cells that an interrupted run of the same work finished"),
     Option("download", "flag", False, "let vLLM download a model that is not on this machine"),
+    Option("gate", "value", None, "gate two engines: --perf-gate=BASE..HEAD (names, @first, @last)"),
+    Option("gate-base-python", "value", None, "gate: interpreter with the base's vLLM"),
+    Option("gate-head-python", "value", None, "gate: interpreter with the head's vLLM"),
+    Option(
+        "gate-base-engines", "value", None, "gate: the base's engines file (default: --perf-engines-file)"
+    ),
+    Option(
+        "gate-head-engines", "value", None, "gate: the head's engines file (default: --perf-engines-file)"
+    ),
+    Option("gate-min-pairs", "value", None, "gate: pairs of boots before the first look (default: 3)"),
+    Option("gate-max-pairs", "value", None, "gate: pairs of boots at most (default: 8)"),
+    Option("gate-max-minutes", "value", None, "gate: begin no pair that would pass it"),
     Option("repetitions", "value", None, "repetitions of every workload in place of its own number"),
     Option("html", "value", None, "write the report as one HTML page to this file"),
     Option("markdown", "value", None, "write the job summary as Markdown to this file"),
@@ -76,6 +100,10 @@ class PerfConfig:
     base_url: str | None
     model: str | None
     api_key_env: str | None
+    channel: str | None
+    channels_file: Path
+    spend_cap: float | None
+    client: Client
     golden: bool
     require_gpu: bool
     history_dir: Path
@@ -94,6 +122,7 @@ class PerfConfig:
     html: Path | None
     markdown: Path | None
     compare: bool
+    gate: GateChoice | None = None
     resumed_runs: tuple[str, ...] = ()
 
     @property
@@ -150,6 +179,9 @@ def read_options(config: pytest.Config) -> PerfConfig:
     """
     raw = {option.name: _get(config, option) for option in OPTIONS}
     refuse_contradictions(config, raw)
+    allowed = _number(raw["allowed-change"], "--perf-allowed-change")
+    # What was not asked for is each command's own: a gate's pairs of boots allow for other than one run does.
+    asked = None if config.getoption("perf_allowed_change") is None else allowed
     root = config.rootpath
     work = root / ".vllm-perf"
     return PerfConfig(
@@ -161,6 +193,10 @@ def read_options(config: pytest.Config) -> PerfConfig:
         base_url=raw["base-url"].rstrip("/") if raw["base-url"] else None,
         model=raw["model"],
         api_key_env=raw["api-key-env"],
+        channel=raw["channel"],
+        channels_file=root / raw["channels-file"],
+        spend_cap=_number(raw["spend-cap"], "--perf-spend-cap") if raw["spend-cap"] is not None else None,
+        client=raw["client"],
         golden=bool(raw["golden"]),
         require_gpu=bool(raw["require-gpu"]),
         history_dir=_path(root, raw["history"]) or work / "history",
@@ -171,7 +207,7 @@ def read_options(config: pytest.Config) -> PerfConfig:
         workloads_file=root / raw["workloads-file"],
         budgets_dir=root / raw["budgets-dir"],
         policy_file=root / raw["policy-file"],
-        allowed_change=_number(raw["allowed-change"], "--perf-allowed-change"),
+        allowed_change=allowed,
         lock_wait_s=_number(raw["lock-wait"], "--perf-lock-wait"),
         resume=bool(raw["resume"]),
         download=bool(raw["download"]),
@@ -179,6 +215,7 @@ def read_options(config: pytest.Config) -> PerfConfig:
         html=_path(root, raw["html"]),
         markdown=_path(root, raw["markdown"]),
         compare=bool(config.getoption("benchmark_compare", None)),
+        gate=read_gate(root, raw, asked),
     )
 
 

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which engines, workloads and metrics are tested, in which order: pure data from options and spec files."""
 
+import os
 from dataclasses import dataclass
 
 import pytest
 
+from vllm_perf.channel.suite import ChannelPlan, plan_channel
 from vllm_perf.lab.machine import Machine
 from vllm_perf.pytest_plugin.options import PerfConfig
 from vllm_perf.spec.base import SpecError
 from vllm_perf.spec.budget import BudgetFile
+from vllm_perf.spec.channel import find_channel
 from vllm_perf.spec.engine import EngineSpec, Ladder
 from vllm_perf.spec.files import EngineBook, load_budgets, load_engines, load_workloads_for, pick
 from vllm_perf.spec.workload import WorkloadSpec
@@ -18,7 +21,10 @@ QUICK_WORKLOAD = "chat"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The engines in the order in which they boot, and the workloads each gets."""
+    """The engines in the order in which they boot, and the workloads each gets.
+
+    ``channel``: the one engine is a channel of the channels file; the workloads are lowered to its limits.
+    """
 
     machine: Machine
     book: EngineBook
@@ -26,6 +32,7 @@ class Plan:
     engines: tuple[EngineSpec, ...]
     workloads: tuple[WorkloadSpec, ...]
     budgets: tuple[BudgetFile, ...]
+    channel: ChannelPlan | None = None
 
     @property
     def first(self) -> EngineSpec:
@@ -59,8 +66,14 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
         _fit(pick(workloads, name, f"{config.workloads_file}: workload"), config) for name in names
     )
     ladder: Ladder | None = None
+    channel: ChannelPlan | None = None
     engines: tuple[EngineSpec, ...]
-    if config.base_url:
+    if config.channel:
+        entry = find_channel(config.channels_file, config.channel)
+        channel = plan_channel(entry, chosen, os.environ, config.spend_cap)
+        chosen = channel.workloads
+        engines = (EngineSpec(name=entry.name, title=entry.title or entry.name, model=entry.model),)
+    elif config.base_url:
         engines = (EngineSpec(name=EXTERNAL, title=EXTERNAL, model=config.model or ""),)
     else:
         ladder = pick(book.ladders, config.ladder, "ladder") if config.ladder else book.ladder_for(kind)
@@ -72,6 +85,7 @@ def _make_plan(config: PerfConfig, machine: Machine) -> Plan:
         engines=engines,
         workloads=chosen,
         budgets=load_budgets(config.budgets_dir),
+        channel=channel,
     )
 
 

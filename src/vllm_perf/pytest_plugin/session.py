@@ -4,11 +4,15 @@
 Nothing here is built before a collected test asks for it.
 """
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from vllm_perf.channel.errors import Stopped
+from vllm_perf.channel.rounds import known_of
+from vllm_perf.channel.suite import ChannelPlan, SuiteChannel
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.boot import BootSettings
 from vllm_perf.engine.engine import Engine
@@ -49,6 +53,7 @@ class PerfSession:
     progress: Progress
     failed_boots: dict[str, str] = field(default_factory=dict)
     _external: Engine | None = None
+    _channel: SuiteChannel | None = None
 
     @cached_property
     def machine(self) -> Machine:
@@ -73,7 +78,7 @@ class PerfSession:
     @cached_property
     def floor(self) -> FloorMeter:
         """Return the meter of what the client itself adds."""
-        return FloorMeter()
+        return FloorMeter(client=self.config.client)
 
     @cached_property
     def pool(self) -> EnginePool:
@@ -107,6 +112,7 @@ class PerfSession:
             floor_ms=self.floor.floor_ms,
             budget_ms=self.budgets.tightest_ttft_ms,
             asserted=self.budgets.asserted,
+            client=self.config.client,
         )
 
     def engine(self, spec: EngineSpec) -> Engine:
@@ -114,12 +120,26 @@ class PerfSession:
 
         Raises:
             LabError: it cannot be had.
+            Stopped: it is a channel, and a cap or a rate limit ended the handshake.
         """
+        if self.plan.channel is not None:
+            return self._met(self.plan.channel, spec).engine
         if self.config.base_url:
             if self._external is None:
                 self._external = attach(spec, self.config.base_url, key=self.config.api_key)
             return self._external
         return self.pool.get(spec)
+
+    def _met(self, plan: ChannelPlan, spec: EngineSpec) -> SuiteChannel:
+        """Return the channel, after one handshake a session, which is shown."""
+        if self._channel is None:
+            say = self.progress.say
+            for sentence in plan.notes:
+                say(sentence)
+            self._channel = SuiteChannel.meet(plan.entrant(os.environ, say), spec)
+            for line in self._channel.handshake():
+                say(f"{spec.name}: {line}")
+        return self._channel
 
     def release(self) -> None:
         """Give the engine and its device back, so that another worker can go on."""
@@ -155,19 +175,37 @@ class PerfSession:
         except LabError as error:
             self.failed_boots[spec.name] = str(error)
             return CellResult(engine=spec.name, workload=BOOT, failure=str(error))
+        except Stopped as error:
+            return CellResult(engine=spec.name, workload=BOOT, invalid=(str(error),))
         return boot_cell(engine, self.bench.hardware, self.suite)
 
     def _measure(self, spec: EngineSpec, workload: WorkloadSpec) -> CellResult:
         boot = self.boot(spec)
-        if boot.failure is not None:
-            return CellResult(engine=spec.name, workload=workload.name, failure=boot.failure)
+        if boot.cell is None:
+            return replace(boot, workload=workload.name)
         try:
+            if self.plan.channel is not None:
+                return self._on_channel(self._met(self.plan.channel, spec), workload)
             engine = self.engine(spec)
             return measure_cell(
                 self.bench, engine, workload, counter_for(engine.target), self._rate(spec, workload)
             )
         except (LabError, SpecError, FetchError) as error:
             return CellResult(engine=spec.name, workload=workload.name, failure=str(error))
+
+    def _on_channel(self, channel: SuiteChannel, workload: WorkloadSpec) -> CellResult:
+        """Measure a cell on a channel; once a cap or a limit stopped one, nothing more is sent."""
+        spec = channel.engine.spec
+        bench = replace(self.bench, send=channel.send, known=known_of(channel.side))
+        try:
+            channel.require_open()
+            result = measure_cell(
+                bench, channel.engine, workload, channel.counter(), self._rate(spec, workload)
+            )
+        except Stopped as error:
+            channel.stopped = error
+            return CellResult(engine=spec.name, workload=workload.name, invalid=(str(error),))
+        return channel.judged(result, workload)
 
     def _rate(self, spec: EngineSpec, workload: WorkloadSpec) -> float | None:
         """Return the request rate of a workload that asks for a share of the engine's capacity.
@@ -188,6 +226,9 @@ class PerfSession:
     def close(self) -> None:
         """Leave nothing running."""
         self.release()
+        if self._channel is not None:
+            self.progress.say(f"{self._channel.engine.name}: {self._channel.account()}")
+            self._channel = None
 
 
 def _no_capacity(workload: str, engine: str) -> Diagnosis:

@@ -67,7 +67,8 @@ def fingerprint(config: PerfConfig, plan: Plan, suite: Suite, versions: tuple[st
             "gpus": list(plan.machine.devices),
             "cpu": [hardware.cpu_model, hardware.cpu_count],
             "suite": [suite.commit, suite.dirty],
-            "server": config.base_url,
+            "server": plan.channel.spec.base_url if plan.channel else config.base_url,
+            "client": config.client,
         }
     )
 
@@ -76,7 +77,7 @@ def versions_of(plan: Plan, config: PerfConfig) -> tuple[str, ...]:
     """Return the versions of this project and of each vLLM that it boots."""
     found = [__version__]
     pythons = {engine.python for engine in plan.engines if engine.platform != GOLDEN}
-    for python in () if config.base_url else sorted(pythons, key=str):
+    for python in () if config.base_url or config.channel else sorted(pythons, key=str):
         try:
             found.append(f"{python}: {find_install(python).version}")
         except LabError:

@@ -2,6 +2,7 @@
 """Write what a finished session found: into pytest's terminal, and as Markdown and HTML where asked."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 from vllm_perf.history.record import RunRecord
 from vllm_perf.lab.result import CellResult
 from vllm_perf.pytest_plugin.budgets import BudgetBook
+from vllm_perf.pytest_plugin.ending import Outcome
 from vllm_perf.pytest_plugin.plan import Plan
 from vllm_perf.report.build import build_report
 from vllm_perf.report.html import html as render_html
@@ -24,9 +26,16 @@ if TYPE_CHECKING:
 
 
 def make_report(
-    plan: Plan, results: tuple[CellResult, ...], recorded: "Recorded", budgets: BudgetBook
+    plan: Plan,
+    results: tuple[CellResult, ...],
+    recorded: "Recorded",
+    budgets: BudgetBook,
+    outcomes: Iterable[Outcome],
 ) -> Report:
     """Return everything there is to show of a session."""
+    ended = defaultdict(list)
+    for outcome in outcomes:
+        ended[outcome["kind"]].append(str(outcome["explanation"]).partition("\n")[0])
     record = recorded.record or RunRecord(run_id="none", created="")
     failures = {result.engine: result.failure for result in results if result.failure is not None}
     return build_report(
@@ -35,6 +44,7 @@ def make_report(
         order=[engine.name for engine in plan.engines],
         budgets=budget_verdicts(results, budgets),
         failures=failures,
+        ended=ended,
     )
 
 

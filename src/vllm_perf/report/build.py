@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from vllm_perf.history.compare import RunComparison
 from vllm_perf.history.explain import explain
 from vllm_perf.history.record import RunRecord, SeriesKey
-from vllm_perf.report.headline import Budgets, judge
+from vllm_perf.report.headline import Budgets, Ended, judge
 from vllm_perf.report.ladder import invalid_reason, ladders
 from vllm_perf.report.model import ComparisonRow, Distribution, Report
 from vllm_perf.report.partners import partner_lines
@@ -22,15 +22,17 @@ def build_report(
     order: Sequence[str] = (),
     budgets: Budgets | None = None,
     failures: Mapping[str, str] | None = None,
+    ended: Ended | None = None,
 ) -> Report:
     """Return everything that is told about one run.
 
     ``order`` are the engines of the ladder from its first rung (the record's own order where empty),
-    ``budgets`` outcomes by (engine, workload), ``failures`` paragraphs by engine that could not be measured.
+    ``budgets`` outcomes by (engine, workload), ``failures`` paragraphs by engine that could not be measured,
+    ``ended`` how tests ended, each with what it said.
     """
     outcomes = budgets or {}
     lost = failures or {}
-    verdict, sentence = judge(comparison, outcomes, lost)
+    verdict, sentence = judge(comparison, outcomes, lost, ended)
     return Report(
         headline=verdict,
         sentence=sentence,

@@ -5,9 +5,7 @@ import math
 from dataclasses import dataclass
 
 from vllm_perf.history.record import Series
-from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA
-
-Z_95 = 1.96
+from vllm_perf.verdict.gain import Estimate, gain_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,31 +20,25 @@ class Gain:
 def gain(head: Series | None, base: Series | None) -> Gain | None:
     """Return head ÷ base of a rate, base ÷ head of a time; ``None`` where a side has no positive value.
 
-    The interval takes both sides' distances to their ends and how boots differ (2 % each, booted once) in
-    quadrature on the log scale, as the gain budgets do.
+    The interval is the one that gain budgets are judged by.
     """
     better, worse = (base, head) if head is not None and head.direction == "lower" else (head, base)
-    if better is None or worse is None or not (_positive(better.value) and _positive(worse.value)):
+    after, before = _estimate(better), _estimate(worse)
+    if after is None or before is None:
         return None
-    assert better.value is not None
-    assert worse.value is not None
-    value = better.value / worse.value
-    down = _distance((better.value, better.low), (worse.high, worse.value))
-    up = _distance((better.high, better.value), (worse.value, worse.low))
-    if down is None or up is None:
-        return Gain(value=value)
-    return Gain(value=value, low=value * math.exp(-down), high=value * math.exp(up))
+    found = gain_over(after, before)
+    if found.low == 0 or found.high == math.inf:
+        return Gain(value=found.value)
+    return Gain(value=found.value, low=found.low, high=found.high)
 
 
-def _distance(*ends: tuple[float | None, float | None]) -> float | None:
-    """Return the joint distance on the log scale of pairs (upper, lower), ``None`` where one is unknown."""
-    logs = [2**0.5 * Z_95 * DEFAULT_BOOT_SIGMA]
-    for upper, lower in ends:
-        if upper is None or lower is None or not (_positive(upper) and _positive(lower)):
-            return None
-        logs.append(math.log(upper / lower))
-    return math.hypot(*logs)
+def _estimate(series: Series | None) -> Estimate | None:
+    value = None if series is None else _positive(series.value)
+    if series is None or value is None:
+        return None
+    return Estimate(value, low=_positive(series.low) or 0.0, high=_positive(series.high) or math.inf)
 
 
-def _positive(value: float | None) -> bool:
-    return value is not None and 0 < value < math.inf
+def _positive(value: float | None) -> float | None:
+    """Return a value that a ratio may be taken of, else ``None``."""
+    return value if value is not None and 0 < value < math.inf else None

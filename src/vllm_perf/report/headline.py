@@ -8,29 +8,67 @@ from vllm_perf.report.model import Headline
 from vllm_perf.verdict.types import BudgetVerdict, Change, Status
 
 Budgets = Mapping[tuple[str, str], Sequence[BudgetVerdict]]
+# How tests ended ("passed", "failed", "no verdict", ...), each with what it said.
+Ended = Mapping[str, Sequence[str]]
+FAILED, NO_VERDICT = "failed", "no verdict"
 
 
 def judge(
-    comparison: RunComparison | None, budgets: Budgets, failures: Mapping[str, str]
+    comparison: RunComparison | None,
+    budgets: Budgets,
+    failures: Mapping[str, str],
+    ended: Ended | None = None,
 ) -> tuple[Headline, str]:
-    """Return the verdict over everything and the one sentence under it; the worst comes first."""
+    """Return the verdict over everything and the one sentence under it; the worst comes first.
+
+    ``ended`` is how tests ended, where there were any: the headline then says what their exit code says.
+    Without it, whatever is undecided is no verdict.
+    """
     outcomes = [one for several in budgets.values() for one in several]
-    over = [one for one in outcomes if one.status is Status.FAIL]
-    undecided = [one for one in outcomes if one.status is Status.NO_VERDICT]
-    change = comparison.change if comparison else None
     if failures:
         return (
             Headline.LAB_BROKEN,
             f"{_count(len(failures), 'engine')} could not be measured: {', '.join(failures)}",
         )
+    return (
+        _worse(comparison, outcomes, ended or {})
+        or _doubtful(comparison, outcomes, ended)
+        or _well(comparison, outcomes)
+    )
+
+
+def _worse(
+    comparison: RunComparison | None, outcomes: Sequence[BudgetVerdict], ended: Ended
+) -> tuple[Headline, str] | None:
+    over = [one for one in outcomes if one.status is Status.FAIL]
     if comparison is not None and comparison.regressed:
         return Headline.REGRESSED, "; ".join(_told(one) for one in comparison.regressed[:3])
     if over:
         return Headline.OVER_BUDGET, "; ".join(f"{one.metric}: {one.reason}" for one in over[:3])
-    if comparison is not None and not comparison.compared and comparison.partnerless:
-        return Headline.UNKNOWN, f"nothing could be compared: {comparison.partnerless[0]}"
-    if undecided or change is Change.INCONCLUSIVE:
-        return Headline.UNKNOWN, _undecided(comparison, undecided)
+    return (Headline.FAILED, _said(ended[FAILED])) if ended.get(FAILED) else None
+
+
+def _doubtful(
+    comparison: RunComparison | None, outcomes: Sequence[BudgetVerdict], ended: Ended | None
+) -> tuple[Headline, str] | None:
+    alone = comparison is not None and not comparison.compared and bool(comparison.partnerless)
+    unclear = [one for one in outcomes if one.status is Status.NO_VERDICT]
+    undecided = comparison is not None and comparison.change is Change.INCONCLUSIVE
+    if alone and comparison is not None:
+        sentence = f"nothing could be compared: {comparison.partnerless[0]}"
+    else:
+        sentence = _undecided(comparison, unclear)
+    if ended is None:
+        return (Headline.UNKNOWN, sentence) if alone or unclear or undecided else None
+    if ended.get(NO_VERDICT):
+        return Headline.UNKNOWN, sentence or _said(ended[NO_VERDICT])
+    if alone:
+        return Headline.NOT_COMPARED, sentence
+    return (Headline.NO_REGRESSION, sentence) if undecided else None
+
+
+def _well(comparison: RunComparison | None, outcomes: Sequence[BudgetVerdict]) -> tuple[Headline, str]:
+    change = comparison.change if comparison else None
     if comparison is not None and change in (Change.IMPROVED, Change.SAME):
         return Headline(change), _count(len(comparison.compared), "series", "series") + " compared"
     if comparison is not None and comparison.created:
@@ -38,6 +76,10 @@ def judge(
     if outcomes:
         return Headline.WITHIN_BUDGET, _count(len(outcomes), "budget") + " kept"
     return Headline.MEASURED, "nothing to compare with, and no budget set"
+
+
+def _said(lines: Sequence[str]) -> str:
+    return "; ".join(list(dict.fromkeys(lines))[:3])
 
 
 def _told(one: Compared) -> str:

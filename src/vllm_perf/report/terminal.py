@@ -16,6 +16,7 @@ from vllm_perf.report.tables import Layout, comparison_table, ladder_table
 from vllm_perf.verdict.types import Change, Status
 
 PIPED_WIDTH = 160
+DOUBTFUL = (Headline.UNKNOWN, Headline.NOT_COMPARED, Headline.NO_REGRESSION)
 GOOD = (Headline.SAME, Headline.IMPROVED, Headline.WITHIN_BUDGET, Headline.CREATED, Headline.MEASURED)
 
 
@@ -60,8 +61,10 @@ def _parts(report: Report, layout: Layout, *, others: bool) -> Iterable[Renderab
     yield from _list("Budgets not met, or without a verdict", _open_budgets(report))
     if report.gating:
         yield comparison_table("Against the baseline", report.gating, layout)
-        note = words.by_prompt_note(row.comparison for row in report.gating)
-        yield Text(f"{note}\n" if note else "", style="dim")
+        gating = [row.comparison for row in report.gating]
+        notes = [words.by_prompt_note(gating), "" if layout.narrow else words.pairs_note(gating)]
+        yield from (Text(note, style="dim") for note in notes if note)
+        yield Text("")
     if others and report.others:
         yield comparison_table("Shown, not judged", report.others, layout)
     shown = (*report.gating, *(report.others if others else ()))
@@ -73,7 +76,7 @@ def _parts(report: Report, layout: Layout, *, others: bool) -> Iterable[Renderab
     yield from _list("No verdict possible", report.problems)
     yield from _list("Warnings", report.warnings)
     style = "bold green" if report.headline in GOOD else "bold red"
-    if report.headline is Headline.UNKNOWN:
+    if report.headline in DOUBTFUL:
         style = "bold yellow"
     yield Text.assemble((str(report.headline).upper(), style), f": {report.sentence}")
 

@@ -13,6 +13,7 @@ BY_PROMPT_NOTE = (
     "Changes of medians are taken prompt by prompt where both sides answered the same prompts, "
     "so they need not be the ratio of the two values shown."
 )
+PAIRS_NOTE = "+5? beside the pairs: as things look, so many more pairs of boots would decide."
 
 
 def number(value: float | None) -> str:
@@ -52,6 +53,11 @@ def floor(one: Comparison) -> str:
 def by_prompt_note(rows: Iterable[Comparison]) -> str:
     """Return the note that explains changes taken prompt by prompt, where there are any."""
     return BY_PROMPT_NOTE if any(one.how == BY_PROMPT for one in rows) else ""
+
+
+def pairs_note(rows: Iterable[Comparison]) -> str:
+    """Return what a number such as ``+12?`` beside the pairs means, where there is one."""
+    return PAIRS_NOTE if any(one.missing_pairs for one in rows) else ""
 
 
 def verdict(one: Comparison) -> str:

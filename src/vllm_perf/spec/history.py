@@ -45,7 +45,8 @@ WORKLOAD_FIELDS = (
     "requests",
     "prompt_tokens",
     "output_tokens",
-    "harness_version",
+    "protocol",
+    "client",
 )
 PARTS = {"hardware": HARDWARE_FIELDS, "software": SOFTWARE_FIELDS, "workload": WORKLOAD_FIELDS}
 

@@ -23,11 +23,10 @@ from vllm_perf.metrics.measurement import Measurement
 from vllm_perf.metrics.percentiles import needed_requests, percentile_of_name
 from vllm_perf.metrics.reasons import InvalidReason
 from vllm_perf.spec.budget import Budget
-from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA
+from vllm_perf.verdict.gain import Estimate, gain_over
 from vllm_perf.verdict.types import BudgetVerdict, Status
 
 ENOUGH_REQUESTS = 30
-Z = 1.96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +116,8 @@ def _or(value: float | None, other: float) -> float:
 def _gain(measurement: Measurement, baseline: Measurement | None, name: str) -> _Judged:
     """Return how many times better the measurement is than the baseline's, with an interval.
 
-    Formula: throughput / baseline throughput, or baseline time / time. The interval combines both sides'
-    distances to their ends and how boots differ (2 %, each side booted once) in quadrature on the log scale.
+    Formula: throughput / baseline throughput, or baseline time / time, with the interval of
+    :func:`~vllm_perf.verdict.gain.gain_over`.
     """
     if baseline is None:
         raise _NoVerdict(f"no measurement of {name} to compare {measurement.metric} with")
@@ -131,24 +130,20 @@ def _gain(measurement: Measurement, baseline: Measurement | None, name: str) -> 
             f"a gain needs two positive values: {measurement.metric} is {measurement.value:g}, that of {name}"
             f" {baseline.value:g}"
         )
-    gain = after.value / before.value
-    boots = Z * math.sqrt(2) * DEFAULT_BOOT_SIGMA
-    down = math.hypot(_log(after.value, after.low), _log(before.high, before.value), boots)
-    up = math.hypot(_log(after.high, after.value), _log(before.value, before.low), boots)
+    found = gain_over(_estimate(after), _estimate(before))
     return replace(
         after,
-        value=gain,
-        low=gain * math.exp(-down),
-        high=gain * math.exp(up),
+        value=found.value,
+        low=found.low,
+        high=found.high,
         exact=False,
         is_gain=True,
         sent=min(after.sent, before.sent),
     )
 
 
-def _log(high: float, low: float) -> float:
-    """Return ln(high / low), infinite where an end is unknown."""
-    return math.log(high / low) if high < math.inf and low > 0 else math.inf
+def _estimate(judged: _Judged) -> Estimate:
+    return Estimate(value=judged.value, low=judged.low, high=judged.high)
 
 
 def _against(judged: _Judged, limit: float, unit: str, *, upper: bool) -> tuple[Status, float, str]:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """``vllm-perf bench --channel``, whole, against channels whose truth is known."""
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.channel.picky import PickyChannel, Ways
+from vllm_perf.channel.side import watched
 from vllm_perf.cli import main
 from vllm_perf.golden import GoldenServer, Profile, ServerOptions
 
@@ -144,7 +147,7 @@ def test_a_429_is_waited_for_counted_and_not_hidden_in_latency(bench: Bench) -> 
     far = json.loads(out)["channels"]["far"]
     assert code == 10
     assert (far["refused_429"], far["outcomes"]["RATE_LIMITED"], far["waited_s"]) == (1, 1, 0.2)
-    assert "far: rate limit reached; waiting 0 s as it asks" in err
+    assert "far: rate limit reached; waiting 0.2 s as it asks" in err
     assert any("TOO_MANY_FAILED" in reason for reason in far["invalid"])
 
 
@@ -192,3 +195,88 @@ def test_an_option_that_would_be_ignored_is_refused(bench: Bench, option: tuple[
     code, _, err = bench(entry("far", "http://127.0.0.1:1/v1"), ["far"], *option)
     assert code == 2
     assert f"{option[0]} does not go with --channel" in err
+
+
+def test_the_document_holds_every_round_so_that_any_two_channels_can_be_paired(bench: Bench) -> None:
+    with GoldenServer(Profile(ttft_ms=20, itl_ms=2)) as near, GoldenServer(Profile(ttft_ms=220)) as far:
+        channels = entry("near", near.base_url, model="golden") + entry("far", far.base_url, model="golden")
+        _, out, _ = bench(channels, ["near", "far"], "--pairs", "2", "--json")
+    found = row(json.loads(out), "ttft_p50")
+    differences = [b - a for a, b in zip(found["rounds"]["near"], found["rounds"]["far"], strict=True)]
+    assert len(differences) == 2
+    assert found["against"][0]["difference"]["mean"] == pytest.approx(sum(differences) / 2)
+    assert row(json.loads(out), "preemptions")["rounds"].keys() == {"near", "far"}
+
+
+@pytest.mark.parametrize("caches", [True, False])
+def test_repeating_prompts_shows_whether_a_channel_caches_them(bench: Bench, caches: bool) -> None:
+    profile = Profile(ttft_ms=5, itl_ms=1, prefill_us=100)
+    with GoldenServer(profile, ServerOptions(prefix_caching=caches)) as golden:
+        _, out, _ = bench(entry("far", golden.base_url, model="golden"), ["far"], "--pairs", "1", "--json")
+    probe = json.loads(out)["channels"]["far"]["prompt_cache"]
+    # A busy machine may leave a channel without a cache "not known", never make one of it.
+    assert (probe["caches"] is True) is caches
+    assert (len(probe["first_ms"]), len(probe["again_ms"])) == (3, 3)
+
+
+def test_the_users_own_rate_cap_holds_and_a_capped_rate_is_not_compared(bench: Bench) -> None:
+    capped = ("--most-per-min", "600", "--concurrency", "4", "--pairs", "1", "--json")
+    with GoldenServer(Profile(ttft_ms=60)) as near, GoldenServer(Profile(ttft_ms=60)) as far:
+        channels = entry("near", near.base_url, model="golden") + entry("far", far.base_url, model="golden")
+        code, out, _ = bench(channels, ["near", "far"], *capped)
+        starts = sorted(record.received_ns for record in near.records.all())
+    assert code == 0, out
+    document = json.loads(out)
+    assert any("0.10 s apart on all channels, as --most-per-min asks" in note for note in document["notes"])
+    assert "the load kept to a rate limit" in row(document, "request_throughput")["against"][0]["reason"]
+    # The last four are the measured ones: 100 ms apart, less what the first was held up on its way.
+    assert min(b - a for a, b in pairwise(starts[-4:])) > 60e6
+
+
+def interrupting(after: int) -> Callable[..., Any]:
+    """Return a stand-in for sending a block that is Ctrl-C from the given block on."""
+    sent = itertools.count()
+
+    def send(*args: Any, **options: Any) -> Any:
+        if next(sent) >= after:
+            raise KeyboardInterrupt
+        return watched(*args, **options)
+
+    return send
+
+
+# Of each channel first the cache probe, then its blocks.
+@pytest.mark.parametrize(("blocks", "rounds"), [(2 + 5, 2), (2 + 1, None)])
+def test_ctrl_c_keeps_the_rounds_that_are_whole(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, blocks: int, rounds: int | None
+) -> None:
+    monkeypatch.setattr("vllm_perf.channel.compare.watched", interrupting(blocks))
+    with GoldenServer(Profile(ttft_ms=5, itl_ms=1)) as near, GoldenServer(Profile(ttft_ms=5)) as far:
+        channels = entry("near", near.base_url, model="golden") + entry("far", far.base_url, model="golden")
+        code, out, err = bench(channels, ["near", "far"], "--pairs", "6")
+    assert code == 130
+    if rounds is None:
+        assert "bench: interrupted" in err
+        assert out == ""
+        return
+    assert f"interrupted: {rounds} of 6 rounds are whole and shown" in out
+    assert (bench.stored()["interrupted"], bench.stored()["pairs"]) == (True, rounds)
+    assert row(bench.stored(), "ttft_p50")["against"][0]["comparable"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[channels.far\n", "channels.toml"),
+        ('[channels.far]\nbase_url = "http://127.0.0.1:1/v1"\ncolour = 1\n', "colour"),
+        ('[channels.far]\nmodel = "m"\n', "base_url"),
+        (entry("far", "http://127.0.0.1:1/v1", key_env="UNSET_KEY"), "export UNSET_KEY"),
+        (entry("far", "https://far.example/v1"), "has no prices"),
+    ],
+    ids=["bad TOML", "unknown field", "no URL", "key not set", "no prices"],
+)
+def test_what_is_wrong_with_a_file_is_said_in_one_line(bench: Bench, text: str, said: str) -> None:
+    code, out, err = bench(text, ["far"])
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1

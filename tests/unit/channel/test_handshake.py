@@ -93,7 +93,8 @@ def test_a_stream_that_comes_in_one_piece_is_buffered() -> None:
         (("ignore_eos",), ("ignore_eos", "min_tokens")),
         (("stream_options",), ("stream_options",)),
         (("seed",), ("seed",)),
-        (("ignore_eos", "seed"), ("ignore_eos", "min_tokens", "stream_options", "seed")),
+        (("ignore_eos", "seed"), ("ignore_eos", "min_tokens", "seed")),
+        (("ignore_eos", "stream_options"), ("ignore_eos", "min_tokens", "seed", "stream_options")),
     ],
 )
 def test_what_a_channel_refuses_is_found_and_left_out(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same prompts for every channel, apart from the first word, and bodies as each channel takes them."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -57,6 +58,21 @@ def test_prompt_ids_and_lengths_are_the_same_on_every_channel() -> None:
 def test_every_block_has_text_of_its_own_as_no_cache_can_be_reset() -> None:
     prompts = book(kind="shared_prefix", shared_tokens=40, unique_tokens=20)
     assert texts(prompts.block(0, 0))[0][1:] != texts(prompts.block(1, 0))[0][1:]
+
+
+@pytest.mark.parametrize("prompt", [{"kind": "unique"}, {"kind": "shared_prefix", "shared_tokens": 40}])
+def test_a_salt_keeps_two_runs_out_of_each_others_caches_and_changes_nothing_else(
+    prompt: dict[str, Any],
+) -> None:
+    plain = book(unique_tokens=40, **prompt)
+    salted = [dataclasses.replace(plain, salt=salt) for salt in (1_000, 1_001)]
+    first, second, unsalted = (texts(one.block(0, 0)) for one in (*salted, plain))
+    assert [one[0] for one in first] != [one[0] for one in second]
+    assert [one[0] for one in first] != [one[0] for one in unsalted]
+    assert [one[1:] for one in first] == [one[1:] for one in second] == [one[1:] for one in unsalted]
+    assert [one.prompt_tokens for one in salted[0].block(0, 0)] == [
+        one.prompt_tokens for one in plain.block(0, 0)
+    ]
 
 
 def test_the_users_own_text_is_sent_as_it_stands() -> None:

@@ -53,6 +53,14 @@ def test_a_good_run_exits_0_and_prints_its_numbers(bench: Any) -> None:
     assert result["valid"] is True
 
 
+@pytest.mark.usefixtures("calm")
+@pytest.mark.parametrize("client", ["socket", "openai"])
+def test_the_client_can_be_chosen_and_is_named(client: str, bench: Any) -> None:
+    code, text = bench(*SMALL, "--client", client, "--json")
+    (repetition,) = json.loads(text)["repetitions"]
+    assert (code, repetition["client"].split(" ")[0]) == (0, client)
+
+
 def test_options_shape_the_load(bench: Any, golden: GoldenServer) -> None:
     result = said(bench(*SMALL, "--concurrency", "3", "--ramp-s", "0.05", "--seed", "9", "--json"))
     workload = result["workload"]

@@ -11,12 +11,11 @@ import pytest
 
 from tests.unit.gate.golden_gate import SLOWER, GoldenBoots
 from vllm_perf import cli
-from vllm_perf.commands import gate as command
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.errors import BootFailed
 from vllm_perf.engine.install import Install
-from vllm_perf.gate import lab
+from vllm_perf.gate import lab, session
 from vllm_perf.spec.category import Category
 from vllm_perf.verdict.sequential import SideName
 
@@ -82,7 +81,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(lab, "find_install", lambda _: install)
 
     def run(boots: Any, *arguments: str) -> int:
-        monkeypatch.setattr(command, "VllmBoots", lambda **_: boots)
+        monkeypatch.setattr(session, "VllmBoots", lambda **_: boots)
         return cli.main(["gate", *arguments])
 
     return run

@@ -15,7 +15,7 @@ from vllm_perf.golden.records import Record
 # A client can never see a token before the engine wrote it; a busy machine may make it see it much later.
 EARLIEST_MS, LATEST_MS = -1.0, 100.0
 SCALES = {"H24": 0.02, "H24-reasoning_content": 0.02, "late-usage": 0.4}
-TIMEOUTS_S = {"stall": 0.4, "no-answer": 0.2, "done-then-open": 0.3}
+TIMEOUTS_S = {"stall": 0.4, "no-answer": 0.2}
 
 OUTCOMES = {
     "H17": "IN_BAND_ERROR",

@@ -55,6 +55,18 @@ def test_h70_a_machine_that_only_changed_its_clock_is_the_same_machine(tmp_path:
     assert KEY in search(stored(tmp_path, record(run_id="base")), head).found
 
 
+def test_runs_of_two_clients_are_never_compared(tmp_path: Path) -> None:
+    """What the openai SDK adds to a time would otherwise be a regression of the server."""
+    base = record(run_id="base")
+    head = record(run_id="head", env=environment(client="openai 3.57.0"))
+    found = search(stored(tmp_path, base), head)
+    assert not found.found
+    assert found.missing[KEY].missing is Missing.OTHER_WORKLOAD
+    assert "workload.client: socket → openai 3.57.0" in found.missing[KEY].reason
+    again = record(run_id="again", env=environment(client="openai 3.57.0"))
+    assert search(stored(tmp_path, head), again).found[KEY].run.run_id == "head"
+
+
 def test_h71_a_renamed_series_is_listed_on_both_sides(tmp_path: Path) -> None:
     head = record(series(engine="first"), run_id="head")
     found = search(stored(tmp_path, record(run_id="base")), head)
@@ -102,6 +114,15 @@ def test_another_prompt_set_is_no_baseline(tmp_path: Path) -> None:
     missing = search(stored(tmp_path, other), record(run_id="head")).missing[KEY]
     assert missing.missing is Missing.OTHER_WORKLOAD
     assert missing.differences == ("workload.seed: 1 → (none)",)
+
+
+def test_another_way_of_measuring_is_no_baseline_and_another_release_is_one(tmp_path: Path) -> None:
+    other = record(run_id="other", created=at(1), env=environment(protocol=1))
+    head = record(run_id="head", env=environment(protocol=2))
+    missing = search(stored(tmp_path, other), head).missing[KEY]
+    assert missing.differences == ("workload.protocol: 1 → 2",)
+    release = replace(record(run_id="release", env=environment(protocol=2)), harness_version="0.0.9")
+    assert search(stored(tmp_path, release), head).found[KEY].run.run_id == "release"
 
 
 def test_of_several_that_do_not_match_the_nearest_is_named(tmp_path: Path) -> None:

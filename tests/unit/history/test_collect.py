@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.history.builders import H200
-from vllm_perf import __version__
 from vllm_perf.history.collect import EngineIdentity, collect, local_revision
 from vllm_perf.history.environment import Environment
 from vllm_perf.history.git import Suite
 from vllm_perf.history.versions import Versions, probe_versions
+from vllm_perf.spec.protocol import MEASUREMENT_PROTOCOL
 from vllm_perf.spec.workload import ArrivalSpec, PromptSpec, WorkloadSpec
 
 CHAT = WorkloadSpec(
@@ -40,7 +40,7 @@ def test_the_three_parts_hold_what_was_measured() -> None:
     assert (where.workload.model, where.workload.quantization) == ("Qwen/Qwen2.5-7B-Instruct", "awq")
     assert (where.workload.prompt_tokens, where.workload.output_tokens) == (940, 32)
     assert (where.workload.concurrency, where.workload.seed) == (4, 3)
-    assert where.workload.harness_version == __version__
+    assert where.workload.protocol == MEASUREMENT_PROTOCOL
 
 
 def test_an_open_loop_has_a_rate_and_no_concurrency() -> None:

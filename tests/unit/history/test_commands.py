@@ -2,6 +2,8 @@
 """`vllm-perf compare` and `vllm-perf history` do what they say, and say plainly when they cannot."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +85,7 @@ def test_compare_takes_files(history: Path, capsys: pytest.CaptureFixture[str]) 
     [
         (
             ("0000", "nothing"),
-            "'nothing' is no file, no anchor (none), no stored run and no commit known here",
+            "'nothing' is no file, no anchor (none), no commit known here and none of the 3 runs in",
         ),
         (("nothing", "0000"), "'nothing' is no file"),
         (("0000", "0000"), "'0000' is the same run as the head"),
@@ -95,6 +97,20 @@ def test_compare_with_a_wrong_name_is_a_usage_error(
     code, out, err = compare(capsys, history, *names)
     assert (code, out) == (2, "")
     assert says in err
+
+
+def test_a_history_that_is_not_there_is_said_to_be_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = compare(capsys, tmp_path / "typo", "0000", "0001")
+    assert (code, out) == (2, "")
+    assert f"{tmp_path / 'typo'}, which does not exist" in err
+
+
+def test_compare_names_a_file_that_it_cannot_read(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (history / "2026_0101T000000000000Z_x_torn.json").write_text('{"vllm_perf": {"schema_ver')
+    _code, out, _err = compare(capsys, history, "0000", "1111")
+    assert "2026_0101T000000000000Z_x_torn.json: skipped: not JSON" in out
 
 
 def test_compare_refuses_runs_of_two_machines(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,3 +254,12 @@ def test_trend_tells_the_commits_and_the_distance_from_an_anchor(
     assert "commits 900000000..a00000000" in out
     assert "from anchor release: +" in out
     assert "further than allowed and than noise" in out
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(history: Path) -> None:
+    words = [sys.executable, "-m", "vllm_perf.cli", "history", "list", "--history", str(history)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()  # long before the first line
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait()) == ("", 141)

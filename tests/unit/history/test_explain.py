@@ -7,8 +7,9 @@ import pytest
 
 from tests.unit.history.synthetic import Truth, made_up
 from tests.unit.history.test_compare import BASE, SLOWER, compared
-from vllm_perf.history.explain import commits, explain
+from vllm_perf.history.explain import command, commits, explain
 from vllm_perf.history.git import Suite
+from vllm_perf.history.record import SeriesKey
 
 A, B = Suite(commit="a" * 40), Suite(commit="b" * 40)
 
@@ -47,3 +48,17 @@ def test_the_paragraph_says_everything_a_reader_needs() -> None:
 )
 def test_commits_are_told_whatever_the_state_of_the_tree(base: Suite, head: Suite, told: str) -> None:
     assert commits(base, head) == told
+
+
+def test_the_command_measures_the_same_server_again() -> None:
+    asked = "pytest tests/perf --perf-golden -k tpot --perf-history=old --perf-ladder small"
+    words = command(SeriesKey("fp8", "chat", "ttft_p50"), "base", asked)
+    chosen = ["--perf-golden", "--perf-history", "old", "--perf-ladder", "small"]
+    end = ["--perf-engine", "fp8", "--perf-workload", "chat", "--perf-baseline", "base"]
+    assert words == ["pytest", "tests/perf", "--benchmark-compare", *chosen, *end]
+
+
+def test_a_server_of_others_has_no_engine_and_a_boot_no_workload() -> None:
+    asked = "pytest tests/perf --perf-base-url http://a/v1 --perf-model m"
+    words = command(SeriesKey("external", "boot", "boot_time"), "base", asked)
+    assert words[3:] == ["--perf-base-url", "http://a/v1", "--perf-model", "m", "--perf-baseline", "base"]

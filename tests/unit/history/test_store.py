@@ -239,3 +239,15 @@ def test_a_run_that_cannot_be_deleted_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
     (failure,) = Store(tmp_path).remove(["folder.json"])
     assert failure.startswith(f"{tmp_path / 'folder.json'}: cannot be deleted")
+
+
+def test_reading_many_runs_for_the_first_time_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "WORTH_SAYING", 3)
+    said: list[str] = []
+    for number in range(3):
+        Store(tmp_path).save(record(run_id=f"run{number}", created=at(number)))
+    for _ in range(2):
+        assert len(Store(tmp_path, say=said.append).contents().runs) == 3
+    assert said == ["reading 3 stored runs that no index holds yet (once; a thousand take seconds)"]

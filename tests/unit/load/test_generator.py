@@ -28,6 +28,7 @@ from tests.unit.load.scripted import (
     tokens,
 )
 from vllm_perf.load.generator import run_load
+from vllm_perf.load.loop import DONE_GRACE_NS
 from vllm_perf.load.plan import PlannedRequest
 from vllm_perf.load.sample import RequestSample
 from vllm_perf.spec.category import Category
@@ -171,6 +172,8 @@ FAILURES: dict[str, tuple[Play, Category]] = {
         Category.IN_BAND_ERROR,
     ),
     "only [DONE]": (saying(HEAD, event(b"[DONE]"), LAST), Category.NO_TOKEN),
+    "only [DONE], left open": (saying(HEAD, event(b"[DONE]")), Category.NO_TOKEN),
+    "no finish_reason, left open": (saying(HEAD, *tokens(2), event(b"[DONE]")), Category.NO_FINISH_REASON),
     "no HTTP": (saying(b"SSH-2.0-OpenSSH_9.6\r\n", close=True), Category.MALFORMED_STREAM),
     "broken chunk sizes": (saying(HEAD, b"zz\r\n", close=True), Category.MALFORMED_STREAM),
     "a TLS alert": (saying(b"\x15\x03\x03\x00\x02\x02\x46", close=True), Category.SCHEME_MISMATCH),
@@ -209,6 +212,26 @@ def test_a_stream_that_falls_silent_is_a_stalled_engine() -> None:
         sample = run_load(plan(server.base_url, timeout_s=0.3)).samples[0]
     assert sample.outcome is Category.ENGINE_STALLED
     assert len(sample.chunk_ns) == 2
+
+
+def test_nobody_waits_for_an_end_that_does_not_come_after_done() -> None:
+    """The body stays open after [DONE]: a success that says so, long before the time limit."""
+    with Scripted(saying(*stream(2)[:-1])) as server:
+        run = run_load(plan(server.base_url, 2, timeout_s=600.0))
+    first, second = run.samples
+    assert (first.outcome, second.outcome) == (Category.OK, Category.OK)
+    assert any("after [DONE] (left open)" in warning for warning in first.warnings)
+    # The wait is in the next request's schedule, not in this one's end.
+    assert first.end_ns is not None
+    assert second.scheduled_ns - first.end_ns > DONE_GRACE_NS
+    assert server.connections == 2
+
+
+def test_a_done_in_pieces_is_found_all_the_same() -> None:
+    *body, done, _ = stream(2)
+    with Scripted(saying(*body, *(done[at : at + 1] for at in range(len(done))))) as server:
+        sample = run_load(plan(server.base_url, timeout_s=600.0)).samples[0]
+    assert sample.ok
 
 
 def test_a_timeout_frees_its_slot() -> None:

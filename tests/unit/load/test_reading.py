@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.load.scripted import HEAD, LAST, tail, tokens
+from vllm_perf.clock import KernelClock
 from vllm_perf.load.answer import BodyEnd
-from vllm_perf.load.clock import KernelClock
 from vllm_perf.load.exchange import Exchange
 from vllm_perf.load.failures import answer_classifier
 from vllm_perf.load.framing import FramingError

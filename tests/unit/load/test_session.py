@@ -14,6 +14,7 @@ from vllm_perf.load.sample import Run
 from vllm_perf.load.server import max_model_len, reset_prefix_cache, wait_until_idle
 from vllm_perf.load.session import make_plan, measure, warm_up
 from vllm_perf.spec.base import SpecError
+from vllm_perf.spec.client import Means
 from vllm_perf.spec.workload import WorkloadSpec
 
 
@@ -135,7 +136,7 @@ def test_an_open_loop_is_warmed_up_in_a_closed_one(golden: GoldenServer) -> None
 
 
 def test_a_server_in_several_processes_worth_of_load(golden: GoldenServer) -> None:
-    run = measure(spec(), target(golden), counter=counter_for(target(golden)), processes=2)
+    run = measure(spec(), target(golden), counter=counter_for(target(golden)), means=Means(processes=2))
     assert (run.sent, run.failed) == (6, 0)
     assert {sample.prompt_tokens for sample in run.samples} == {128}
 

@@ -11,7 +11,7 @@ from vllm_perf.load.sample import Run, ServerTimes
 from vllm_perf.metrics.reasons import InvalidCode, RunFacts
 from vllm_perf.metrics.validity import check_runs, check_validity
 from vllm_perf.spec.category import Category
-from vllm_perf.spec.workload import PromptSpec, WorkloadSpec
+from vllm_perf.spec.workload import ArrivalSpec, PromptSpec, WorkloadSpec
 
 FINISHED = "vllm:request_success_total"
 OUTPUT = "vllm:generation_tokens_total"
@@ -121,6 +121,12 @@ def test_concurrency_that_was_never_reached_is_refused() -> None:
     assert _codes(run) == [InvalidCode.CONCURRENCY_NOT_REACHED]
 
 
+def test_a_closed_loop_that_is_held_to_a_rate_has_no_concurrency_to_reach() -> None:
+    run = run_of(*[request()] * 8, asked_concurrency=8, peak_in_flight=1)
+    paced = _workload(arrival=ArrivalSpec(concurrency=8, max_rate_per_s=10.0))
+    assert _codes(run, paced) == []
+
+
 def test_fewer_requests_than_asked_concurrency_cannot_reach_it() -> None:
     assert _codes(run_of(request(), asked_concurrency=8)) == []
 
@@ -141,6 +147,22 @@ def test_a_stream_that_arrives_in_bursts_is_refused() -> None:
 def test_a_stream_that_was_marked_as_buffered_is_refused() -> None:
     marked = request(warnings=(f"{Category.STREAM_BUFFERED}: all chunks in one read",))
     assert _codes(run_of(marked)) == [InvalidCode.STREAM_BUFFERED]
+
+
+def test_a_client_that_was_kept_from_its_cpu_is_refused() -> None:
+    wall_ns = _good().ended_ns - _good().started_ns
+    waits = {"cpu_wait_ns": wall_ns, "worst_cpu_wait_ns": 300 * MS, "scheduling": "normal"}
+    [reason] = check_validity(_good(**waits, long_cpu_wait_ns=wall_ns // 50), WORKLOAD)
+    assert reason.code is InvalidCode.CLIENT_STARVED
+    assert "2.0% of the time, up to 300 ms at once (scheduling: normal)" in reason.sentence
+    assert "real-time" in reason.remedy
+    assert _codes(_good(**waits, long_cpu_wait_ns=wall_ns // 200)) == []
+
+
+def test_a_burst_that_the_starved_client_made_itself_is_not_blamed_on_the_way() -> None:
+    marked = request(warnings=(f"{Category.STREAM_BUFFERED}: all chunks in one read",))
+    run = run_of(marked, long_cpu_wait_ns=500 * MS, worst_cpu_wait_ns=500 * MS)
+    assert _codes(run) == [InvalidCode.CLIENT_STARVED]
 
 
 def test_a_few_short_gaps_are_no_buffering() -> None:

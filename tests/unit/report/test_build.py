@@ -71,6 +71,26 @@ def test_a_run_that_has_no_partner_at_all_is_no_verdict() -> None:
     )
 
 
+def test_a_doubt_that_passes_is_not_called_no_verdict() -> None:
+    head = made_up("head", Truth(seed=2))
+    told = compared(head, base_run())
+    passed = build_report(head, told, ended={"passed": ["fine"]})
+    assert passed.headline is Headline.NO_REGRESSION
+    assert "undecided" in passed.sentence
+    asked = build_report(head, told, ended={"passed": ["fine"], "no verdict": ["ttft_p50: too few"]})
+    assert asked.headline is Headline.UNKNOWN
+    new = record(series(engine="new"), run_id="head")
+    alone = build_report(new, compared(new, replace(base_run(), run_id="other")), ended={"passed": ["fine"]})
+    assert alone.headline is Headline.NOT_COMPARED
+
+
+def test_what_a_test_failed_on_is_the_headline_whatever_it_was() -> None:
+    report = build_report(base_run(), ended={"passed": ["fine"], "failed": ["hit rate 0.1 is outside"]})
+    assert (report.headline, report.sentence) == (Headline.FAILED, "hit rate 0.1 is outside")
+    unclear = build_report(base_run(), ended={"no verdict": ["foreign traffic"]})
+    assert (unclear.headline, unclear.sentence) == (Headline.UNKNOWN, "foreign traffic")
+
+
 def test_an_undecided_comparison_says_how_many_pairs_would_decide() -> None:
     head = made_up("head", Truth(seed=2))
     report = build_report(head, compared(head, base_run()))

@@ -47,6 +47,11 @@ def test_a_floor_that_is_not_learnt_is_said_so() -> None:
     assert words.floor(comparison(floor=None, allowed_by="")) == "–"
 
 
+def test_missing_pairs_are_explained_where_there_are_any() -> None:
+    assert words.pairs_note([comparison(), comparison(missing_pairs=5)]) == words.PAIRS_NOTE
+    assert words.pairs_note([comparison(missing_pairs=None)]) == ""
+
+
 def test_changes_taken_prompt_by_prompt_are_explained() -> None:
     assert words.by_prompt_note([comparison(), comparison(how="prompt by prompt")]) == words.BY_PROMPT_NOTE
     assert words.by_prompt_note([comparison(how="value by value")]) == ""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from vllm_perf.load import clock as module
-from vllm_perf.load.clock import (
+from vllm_perf import clock as module
+from vllm_perf.clock import (
     SO_TIMESTAMPNS,
     Ancillary,
     KernelClock,
