@@ -123,7 +123,7 @@ def test_backend_that_the_platform_ignores_is_refused(booter: Booter, changed: C
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """Hold a port: whoever connects waits for an answer that never comes."""
+    """Hold a port: whoever connects waits for an answer that never comes. Another port is tried once."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.errors.gateways import Gateway, running
-from tests.plugin.projects import DROPPED, Project
+from tests.plugin.projects import DROPPED, Finished, Project
 from vllm_perf.cli import main
 from vllm_perf.load.golden_process import golden_process
 from vllm_perf.load.plan import Target
@@ -184,6 +184,14 @@ def test_whole_suite_against_a_server_that_repeats_the_key(
         _suite(tmp_path, environment, url, "m", failing=True)
 
 
+def test_whole_suite_against_a_url_that_holds_the_key(environment: dict[str, str], tmp_path: Path) -> None:
+    with golden_process(ttft_ms=20, itl_ms=2) as target:
+        url = target.base_url.replace("http://", f"http://user:{MARK}@")
+        run = _suite_run(tmp_path, environment, url, target.model)
+    assert run.code == 11, run.text
+    assert "BASE_URL_INVALID" in run.text
+
+
 @pytest.mark.parametrize("place", ["flag", "environment"])
 def test_whole_suite_with_an_engine_of_its_own_that_wants_the_key(
     place: str, environment: dict[str, str], tmp_path: Path
@@ -226,12 +234,18 @@ def _clean_but_the_plant(printed: str, project: Project) -> None:
 def _suite(
     folder: Path, environment: dict[str, str], base_url: str, model: str, *, failing: bool = False
 ) -> None:
+    run = _suite_run(folder, environment, base_url, model)
+    assert run.cases, run.text
+    assert bool(run.ended("passed")) is not failing, run.text
+
+
+def _suite_run(folder: Path, environment: dict[str, str], base_url: str, model: str) -> Finished:
+    """Run the suite with everything that it can write; nothing of it may hold the mark."""
     project = _planted(folder, environment)
     where = ("--perf-base-url", base_url, "--perf-model", model, "--perf-api-key-env", "LAB_KEY")
     run = project.run_apart(*where, *_everything(project), "--showlocals", "--tb=long", golden=False)
-    assert run.cases, run.text
-    assert bool(run.ended("passed")) is not failing, run.text
     _clean(run.text, project.root)
+    return run
 
 
 def _planted(folder: Path, environment: dict[str, str]) -> Project:

@@ -96,6 +96,8 @@ def _why_invalid(url: str) -> str | None:
         _ = parts.port
     except ValueError as error:
         return f"the base URL cannot be read ({error})"
+    if "@" in parts.netloc:
+        return "the base URL holds a user or password, which is no way to give a key"
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return "the base URL does not start with http:// or https:// and a host"
     return None

@@ -4,11 +4,13 @@
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from vllm_perf.diagnosis.answer import Hints
 from vllm_perf.diagnosis.boot import classify_boot
+from vllm_perf.diagnosis.http import classify_response
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.command import (
     build_command,
@@ -24,7 +26,14 @@ from vllm_perf.engine.install import Install, find_install, golden_install
 from vllm_perf.engine.model_folder import write_model
 from vllm_perf.engine.process import EngineProcess, free_port, new_token
 from vllm_perf.engine.proof import prove
-from vllm_perf.engine.readiness import Died, ForeignServer, ReadyTimes, TooLate, wait_until_ready
+from vllm_perf.engine.readiness import (
+    Died,
+    ForeignServer,
+    KeyRefused,
+    ReadyTimes,
+    TooLate,
+    wait_until_ready,
+)
 from vllm_perf.spec.category import Category
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.files import EngineBook
@@ -121,10 +130,26 @@ def _wait(spec: EngineSpec, process: EngineProcess, install: Install, progress: 
             timeout_s=spec.boot_timeout_s,
             progress=show,
         )
-    except (Died, TooLate, ForeignServer) as error:
-        raise BootFailed(
-            f"engine '{spec.name}' did not boot: {error}", _diagnose(process, install, error)
-        ) from error
+    except (Died, TooLate, ForeignServer, KeyRefused) as error:
+        title = f"engine '{spec.name}' did not boot: {error}"
+        if isinstance(error, KeyRefused):
+            found = replace(_refused(error, server_key(spec)), log_path=str(process.log_path))
+            raise BootFailed(title, found) from error
+        raise BootFailed(title, _diagnose(process, install, error)) from error
+
+
+def _refused(error: KeyRefused, key: str | None) -> Diagnosis:
+    """Explain a server that refuses the key of its own data: a variable or a file gave it another one."""
+    answer = error.answer
+    hints = Hints(keyless_server=key is None, secrets=(key,) if key else ())
+    return classify_response(
+        answer.status or 0,
+        dict(answer.headers),
+        answer.body,
+        url=error.url,
+        key_sent=key is not None,
+        hints=hints,
+    )
 
 
 def _diagnose(process: EngineProcess, install: Install, error: Exception) -> Diagnosis:
@@ -151,14 +176,7 @@ def _diagnose(process: EngineProcess, install: Install, error: Exception) -> Dia
             evidence=_last_line(log) or "its log is empty",
             remedy="read the whole log; boot the same command by hand",
         )
-    return Diagnosis(
-        category=found.category,
-        cause=found.cause,
-        evidence=found.evidence,
-        remedy=found.remedy,
-        figures=found.figures,
-        log_path=str(process.log_path),
-    )
+    return replace(found, log_path=str(process.log_path))
 
 
 def _last_line(log: str) -> str:

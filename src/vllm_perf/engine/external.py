@@ -4,13 +4,16 @@
 import os
 
 from vllm_perf.diagnosis.answer import Hints
+from vllm_perf.diagnosis.base_url import check_base_url
 from vllm_perf.diagnosis.connection import classify_exception
 from vllm_perf.diagnosis.http import classify_response
+from vllm_perf.diagnosis.redact import redact
 from vllm_perf.diagnosis.types import Diagnosis
 from vllm_perf.engine.engine import Engine
 from vllm_perf.engine.errors import TargetUnusable
 from vllm_perf.engine.http import Answer, ask
 from vllm_perf.engine.proof import read_cache_config
+from vllm_perf.spec.category import Category
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.target import Target
 
@@ -23,6 +26,9 @@ def attach(spec: EngineSpec, base_url: str, *, key: str | None) -> Engine:
     Raises:
         TargetUnusable: nobody listens, the key or URL is wrong, the model is not served, no token comes.
     """
+    wrong = check_base_url(base_url)
+    if wrong is not None and wrong.category is Category.BASE_URL_INVALID:
+        raise _unusable(base_url, wrong)
     models = ask(f"{base_url}/models", key=key, timeout_s=TIMEOUT_S)
     data = models.json()
     served = (
@@ -82,4 +88,4 @@ def _explain(
 
 
 def _unusable(base_url: str, diagnosis: Diagnosis) -> TargetUnusable:
-    return TargetUnusable(f"the server at {base_url} cannot be measured", diagnosis)
+    return TargetUnusable(f"the server at {redact(base_url)} cannot be measured", diagnosis)

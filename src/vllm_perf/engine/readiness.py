@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from vllm_perf.engine.http import ask
+from vllm_perf.engine.http import Answer, ask
 from vllm_perf.engine.tree import port_owners
 
 POLL_S = 0.25
@@ -54,6 +54,16 @@ class ForeignServer(Exception):
     """Report that another process answers on the engine's port."""
 
 
+class KeyRefused(Exception):
+    """Report that the server is up and refuses the key that the engine's data says: waiting will not help."""
+
+    def __init__(self, answer: Answer, url: str) -> None:
+        """Keep what it answered."""
+        super().__init__(f"it answers {answer.status} to its own key")
+        self.answer = answer
+        self.url = url
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyTimes:
     """How long it took, seconds from the start: health, and the first completed token."""
@@ -72,6 +82,7 @@ def wait_until_ready(
         Died: the process ended, with whatever code.
         TooLate: ``timeout_s`` passed.
         ForeignServer: someone else owns the port.
+        KeyRefused: it wants another key.
     """
     started = time.monotonic()
     root = f"http://127.0.0.1:{process.port}"
@@ -106,7 +117,10 @@ def _first_token(root: str, model: str, key: str | None, timeout_s: float) -> fl
     """Complete one token; return how long it took in ms, or ``None`` when it did not work yet."""
     body = {"model": model, "prompt": "a", "max_tokens": 1, "temperature": 0}
     started = time.perf_counter_ns()
-    answer = ask(f"{root}/v1/completions", payload=body, key=key, timeout_s=timeout_s)
+    url = f"{root}/v1/completions"
+    answer = ask(url, payload=body, key=key, timeout_s=timeout_s)
+    if answer.status in (401, 403):
+        raise KeyRefused(answer, url)
     if answer.ok and (answer.json() or {}).get("choices"):
         return (time.perf_counter_ns() - started) / 1e6
     return None

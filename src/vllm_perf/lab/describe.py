@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vllm_perf.diagnosis.redact import looks_secret
 from vllm_perf.engine.engine import Engine
 from vllm_perf.history.collect import EngineIdentity, collect
 from vllm_perf.history.environment import Environment, Hardware, Scalar
@@ -61,7 +62,10 @@ def facts(engine: Engine) -> EngineFacts:
         return int(value) if isinstance(value, int | float) else None
 
     caching = engine.facts.get("prefix_caching")
-    own: dict[str, Scalar] = dict(engine.spec.own_flags)
+    # Shown in tables and kept in records: whatever is a key does not belong there.
+    own: dict[str, Scalar] = {
+        name: value for name, value in engine.spec.own_flags.items() if not looks_secret(name)
+    }
     return EngineFacts(
         title=engine.spec.title or engine.name,
         own_flags=own,

@@ -55,6 +55,13 @@ def test_credentials_in_a_base_url_are_not_repeated() -> None:
     assert "secret-9" not in found.paragraph()
 
 
+def test_credentials_in_a_base_url_are_no_key_and_the_url_without_them_is_suggested() -> None:
+    found = check_base_url("http://me:secret-9@h:8000/v1")
+    assert found is not None
+    assert found.category is Category.BASE_URL_INVALID
+    assert found.remedy == "use http://h:8000/v1"
+
+
 def test_health_hangs_under_the_prefix_before_the_version() -> None:
     assert server_root("http://h:8000/prefix/v1") == "http://h:8000/prefix"
     assert root_of("http://me:pw@h:8000/prefix/v1") == "http://h:8000"

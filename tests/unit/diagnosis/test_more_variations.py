@@ -147,6 +147,40 @@ VARIATIONS: dict[str, tuple[str, Category]] = {
         ),
         Category.MAX_LEN_TOO_LARGE,
     ),
+    "length in thousands": (
+        traceback(
+            "ValueError: The model's max seq len (32,768) is larger than the maximum number of tokens that "
+            "can be stored in KV cache (7,344). Try increasing `gpu_memory_utilization`",
+            CORE,
+        ),
+        Category.KV_TOO_SMALL_FOR_MAX_LEN,
+    ),
+    "share above the whole": (
+        traceback("ValueError: GPU memory utilization must be less than 1.0. Got 1.5."),
+        Category.FLAG_VALUE_INVALID,
+    ),
+    "share above the whole, pydantic": (
+        traceback(
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for CacheConfig\n"
+            "gpu_memory_utilization\n  Input should be less than or equal to 1 [type=less_than_equal]"
+        ),
+        Category.FLAG_VALUE_INVALID,
+    ),
+    "dtype unknown, older words": (traceback("ValueError: Unknown dtype: fp16"), Category.FLAG_VALUE_INVALID),
+    "fewer tokens than sequences": (
+        traceback(
+            "ValueError: max_num_batched_tokens (128) must be greater than or equal to max_num_seqs (256)."
+        ),
+        Category.FLAG_VALUE_INVALID,
+    ),
+    "folder without a configuration": (
+        traceback("ValueError: No supported config format found in /models/q."),
+        Category.MODEL_NOT_AVAILABLE,
+    ),
+    "fp8 KV cache, older words": (
+        traceback("RuntimeError: Unsupported data type of kv cache: fp8", CORE),
+        Category.FP8_HW_UNSUPPORTED,
+    ),
     "killed, says the shell": (f"{BOOT}Killed\n", Category.ENGINE_DIED),
     "killed, says bash in a script": (
         f"{BOOT}./run.sh: line 3:    77 Killed                  vllm serve m\n",
@@ -186,6 +220,19 @@ def test_an_innermost_frame_of_other_code_is_no_variable() -> None:
     found = classify_boot(log, exit_code=1)
     assert found is not None
     assert found.category is Category.UNKNOWN
+
+
+def test_thousands_are_read_as_numbers() -> None:
+    found = classify_boot(VARIATIONS["length in thousands"][0], exit_code=1)
+    assert found is not None
+    assert found.figures["fitting_len"] == 7344
+
+
+def test_flag_outside_its_range_is_named_as_it_is_written() -> None:
+    found = classify_boot(VARIATIONS["share above the whole, pydantic"][0], exit_code=1)
+    assert found is not None
+    assert found.remedy == "correct the value of --gpu-memory-utilization"
+    assert "less than or equal to 1" in found.cause
 
 
 def test_port_is_read_from_torchs_older_words() -> None:

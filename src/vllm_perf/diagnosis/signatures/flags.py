@@ -139,6 +139,41 @@ SIGNATURES = (
         versions="0.32 on the CPU",
     ),
     Signature(
+        name="value outside its range",
+        category=Category.FLAG_VALUE_INVALID,
+        pattern=r"validation errors? for \w+Config (?P<field>[a-z_]+) Input should be (?P<reason>[^\[\n]+)",
+        cause="--{flag} was given a value it does not take: it should be {reason}",
+        remedy="correct the value of --{flag}",
+        versions="pydantic's own text (source)",
+        derive=lambda figures, _: {"flag": str(figures["field"]).replace("_", "-")},
+    ),
+    Signature(
+        name="utilization above 1",
+        category=Category.FLAG_VALUE_INVALID,
+        pattern=r"GPU memory utilization must be less than 1\.0\. Got (?P<value>[\d.]+\d)",
+        cause="--gpu-memory-utilization is a share, and {value} is more than the whole GPU",
+        remedy="use a share such as 0.9",
+        versions="0.4 to 0.11 (source)",
+    ),
+    Signature(
+        name="number format unknown",
+        category=Category.FLAG_VALUE_INVALID,
+        pattern=r"Unknown dtype: (?P<value>\w+)",
+        cause="--dtype does not take '{value}'",
+        remedy="use auto, half (float16), bfloat16 or float32",
+        versions="0.4 to 0.8 (source)",
+    ),
+    Signature(
+        name="batched tokens below the sequences",
+        category=Category.FLAG_VALUE_INVALID,
+        pattern=r"max_num_batched_tokens \((?P<max_num_batched_tokens>\d+)\) must be greater than or equal to"
+        r" max_num_seqs \((?P<max_num_seqs>\d+)\)",
+        cause="--max-num-batched-tokens {max_num_batched_tokens} holds no token for each of "
+        "--max-num-seqs {max_num_seqs}",
+        remedy="raise --max-num-batched-tokens above {max_num_seqs}, or lower --max-num-seqs",
+        versions="source of 0.32",
+    ),
+    Signature(
         name="batched tokens below the length",
         category=Category.FLAG_VALUE_INVALID,
         pattern=r"max_num_batched_tokens \((?P<max_num_batched_tokens>\d+)\) is smaller than max_model_len"

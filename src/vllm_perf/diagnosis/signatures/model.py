@@ -67,6 +67,7 @@ SIGNATURES = (
         name="folder without its files",
         category=Category.MODEL_NOT_AVAILABLE,
         pattern=r"(?:(?P<model>\S{1,200}) does not appear to have a file named (?P<file>\S+?)\.(?:\s|$)"
+        r"|No supported config format found in (?P<empty>\S+)"
         r"|Cannot find any model weights with (?P<folder>\S+)"
         r"|(?:SafetensorError|Error while deserializing header): ?(?P<damage>[^\n]{3,80}))",
         cause="the model's folder lacks its files, or they are damaged",

@@ -173,6 +173,7 @@ SIGNATURES = (
         name="fp8 KV cache refused",
         category=Category.FP8_HW_UNSUPPORTED,
         pattern=r"(?:(?:FP8|fp8) KV cache (?:is )?(?:only supported|not supported|requires)"
+        r"|Unsupported data type of kv cache: fp8"
         r"|kv_cache_dtype[= ]'?fp8\w*'? (?:is )?not supported|is not valid for this configuration\."
         r" Reason: \[[^\]]*kv_cache_dtype not supported)",
         cause="this GPU, attention backend or version does not support an fp8 KV cache",

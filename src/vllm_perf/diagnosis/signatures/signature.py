@@ -42,11 +42,11 @@ class Signature:
 
     def spaced(self) -> re.Pattern[str]:
         """Return the pattern for text whose lines may be wrapped between words."""
-        return re.compile(self.pattern.replace(" ", r"\s+"))
+        return re.compile(_with_commas(self.pattern).replace(" ", r"\s+"))
 
     def squeezed(self) -> re.Pattern[str]:
         """Return the pattern for text without any white space, for lines wrapped inside words."""
-        return re.compile(self.pattern.replace(" ", ""))
+        return re.compile(_with_commas(self.pattern).replace(" ", ""))
 
     def figures(self, found: re.Match[str], context: BootContext) -> Figures:
         """Return the numbers and names of one match."""
@@ -55,6 +55,11 @@ class Signature:
             name: " ".join(text.split()) if name in _TEXT else _value(text) for name, text in texts.items()
         }
         return {**read, **(self.derive(read, context) if self.derive else {})}
+
+
+def _with_commas(pattern: str) -> str:
+    """Return the pattern for numbers that may be written 32,768."""
+    return pattern.replace(r"\d+", r"\d[\d,]*")
 
 
 def fill(text: Text, figures: Figures, context: BootContext) -> str:
