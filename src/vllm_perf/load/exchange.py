@@ -147,15 +147,17 @@ class Exchange:
             return
         if self._skimmer is None or self._skimmer.template != template:
             self._skimmer = Skimmer(template)
-        fits, arrival_ns, taken = self._skimmer.fits, clock.arrival_ns, self.parser.chunk_ns
-        count = 0
-        for piece, stamp, read_ns in zip(self._pieces[:limit], self._stamps, self._read_ns, strict=False):
-            if not fits(piece):
+        chunks: list[int] = []
+        for piece in self._pieces[:limit]:
+            found = self._skimmer.count(piece)
+            if not found:
                 break
-            taken.append(arrival_ns(stamp, read_ns))
-            count += 1
-        if count:
-            self._drop(count)
+            chunks.append(found)
+        if chunks:
+            arrivals = clock.arrivals_ns(self._stamps[: len(chunks)], self._read_ns)
+            for arrival_ns, found in zip(arrivals, chunks, strict=True):
+                self.parser.chunk_ns.extend((arrival_ns,) * found)
+            self._drop(len(chunks))
 
     def arrival_of_end_ns(self, clock: KernelClock) -> int:
         """Return when the response ended: its last bytes' arrival, or when the failure was seen."""

@@ -36,7 +36,11 @@ def clock() -> Iterator[KernelClock]:
 
 @pytest.mark.parametrize("text", ["a", "word", "x" * 100, "x" * 5000, "<b>", "data: x"])
 def test_a_chunk_with_another_text_is_ordinary(text: str, skimmer: Skimmer) -> None:
-    assert skimmer.fits(_event(text))
+    assert skimmer.count(_event(text)) == 1
+
+
+def test_chunks_merged_into_one_read_are_counted(skimmer: Skimmer) -> None:
+    assert skimmer.count(_event("a") + _event("longer") + _event("word")) == 3
 
 
 ODD = {
@@ -45,7 +49,8 @@ ODD = {
     "a line break": _event("a\nb"),
     "another size in front": b"1" + _event("word"),
     "no size in front": _event("word").partition(b"\r\n")[2],
-    "two chunks in one read": _event("one") + _event("two"),
+    "one and a half": _event("one") + _event("two")[:-4],
+    "an odd one among them": _event("one") + _event('"') + _event("two"),
     "the end with it": _event("one") + LAST,
     "half a chunk": _event("word")[:-5],
     "a finish reason": event(delta({"content": "word"}, "stop")),
@@ -60,7 +65,7 @@ ODD = {
 
 @pytest.mark.parametrize("piece", ODD.values(), ids=ODD)
 def test_anything_else_is_not(piece: bytes, skimmer: Skimmer) -> None:
-    assert not skimmer.fits(piece)
+    assert skimmer.count(piece) == 0
 
 
 def _exchange(pieces: list[bytes]) -> Exchange:
@@ -83,7 +88,9 @@ def _read(one: Exchange, clock: KernelClock, skim: bool) -> list[int]:
 def test_skimming_finds_the_same_tokens_at_the_same_times(clock: KernelClock) -> None:
     odd = [
         ODD["a quote"],
-        ODD["two chunks in one read"],
+        ODD["one and a half"],
+        _event("two")[-4:],
+        _event("one") + _event("two"),
         ODD["no text"],
         _event("word")[:7],
         _event("word")[7:],
