@@ -129,6 +129,37 @@ async def openai_sdk(task: Task) -> tuple[float, list[Stamps]]:
         return await gather(task, send)
 
 
+async def aiperf(task: Task) -> tuple[float, list[Stamps]]:
+    """Send by AIPerf's own HTTP client, as one of its workers does; reading comes afterwards."""
+    from aiperf.transports.aiohttp_client import AioHttpClient
+
+    client = AioHttpClient(timeout=TIMEOUT_S)
+    body = json.dumps(request_body(task)).encode()
+
+    async def send(number: int, wanted_ns: int) -> Stamps | None:
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream",
+            "X-Request-Id": f"a-{number}",
+        }
+        record = await client.post_request(f"{task.base_url}/chat/completions", body, headers)
+        if record.error is not None:
+            return None
+        return {"id": f"a-{number}", "wanted_ns": wanted_ns, "chunk_ns": [], "responses": record.responses}
+
+    cpu_s, found = await gather(task, send)
+    await client.close()
+    for one in found:
+        one["chunk_ns"] = [said.perf_ns for said in one.pop("responses") if has_token(said.packets[0].value)]
+    return cpu_s, found
+
+
+def has_token(data: str) -> bool:
+    """Tell whether an event's data holds generated text."""
+    choices = json.loads(data).get("choices") if data != "[DONE]" else None
+    return bool(choices and choices[0]["delta"].get("content"))
+
+
 async def gather(
     task: Task, send: Callable[[int, int], Awaitable[Stamps | None]]
 ) -> tuple[float, list[Stamps]]:
@@ -171,6 +202,10 @@ def send(task: Task) -> tuple[float, list[Stamps]]:
         import uvloop
 
         return uvloop.run(vllm_bench(task))
+    if task.client == "AIPerf":
+        import uvloop
+
+        return uvloop.run(aiperf(task))
     return asyncio.run(openai_sdk(task))
 
 

@@ -101,3 +101,16 @@ def test_a_platform_without_stamps_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     clock.close()
     assert not clock.works
     assert "no kernel receive timestamps" in str(clock.warning)
+
+
+def test_many_arrivals_at_once_are_the_same_as_one_by_one(clock: KernelClock) -> None:
+    def stamp(ns: int) -> Ancillary:
+        return [(socket.SOL_SOCKET, SO_TIMESTAMPNS, struct.pack("qq", *divmod(ns - clock.offset_ns, 10**9)))]
+
+    other = (socket.SOL_SOCKET, 99, b"")
+    stamps = [stamp(5_000), stamp(9_000), [], [other], [other, *stamp(6_000)]]
+    reads_ns = [7_000] * len(stamps)
+    assert clock.arrivals_ns(stamps, reads_ns) == [5_000, 7_000, 7_000, 7_000, 6_000]
+    assert clock.arrivals_ns(stamps, reads_ns) == [clock.arrival_ns(one, 7_000) for one in stamps]
+    clock.works = False
+    assert clock.arrivals_ns(stamps, reads_ns) == reads_ns

@@ -9,6 +9,7 @@ from vllm_perf.load.failures import Failure
 from vllm_perf.load.framing import Framing
 from vllm_perf.load.plan import PlannedRequest
 from vllm_perf.load.sample import RequestSample
+from vllm_perf.load.skim import Skimmer
 from vllm_perf.load.stream import StreamParser
 
 BLANK_LINE = b"\r\n\r\n"
@@ -30,6 +31,7 @@ class Exchange:
         "_ordinary",
         "_pieces",
         "_read_ns",
+        "_skimmer",
         "_stamps",
         "_tail",
         "answered",
@@ -69,6 +71,7 @@ class Exchange:
         self.sample: RequestSample | None = None
         self.warnings: tuple[str, ...] = ()
         self._ordinary = False
+        self._skimmer: Skimmer | None = None
         self._pieces: list[bytes] = []
         self._stamps: list[Ancillary] = []
         self._read_ns: array[int] = array("q")
@@ -137,6 +140,25 @@ class Exchange:
         self._body = []
         return body
 
+    def skim(self, clock: KernelClock, limit: int) -> None:
+        """Read up to ``limit`` raw pieces off the front, as long as each is one ordinary chunk."""
+        template = self.parser.template if self.parser is not None and self.framing.at_chunk else None
+        if self.parser is None or template is None or self._body:
+            return
+        if self._skimmer is None or self._skimmer.template != template:
+            self._skimmer = Skimmer(template)
+        chunks: list[int] = []
+        for piece in self._pieces[:limit]:
+            found = self._skimmer.count(piece)
+            if not found:
+                break
+            chunks.append(found)
+        if chunks:
+            arrivals = clock.arrivals_ns(self._stamps[: len(chunks)], self._read_ns)
+            for arrival_ns, found in zip(arrivals, chunks, strict=True):
+                self.parser.chunk_ns.extend((arrival_ns,) * found)
+            self._drop(len(chunks))
+
     def arrival_of_end_ns(self, clock: KernelClock) -> int:
         """Return when the response ended: its last bytes' arrival, or when the failure was seen."""
         if self.end_ns is not None:
@@ -157,6 +179,11 @@ class Exchange:
         for place in range(count):
             for body in feed(pieces[place]):
                 self._body.append((stamps[place], read_ns[place], body))
+        self._drop(count)
+
+    def _drop(self, count: int) -> None:
+        """Forget the first ``count`` raw pieces, which have been read."""
+        pieces, stamps, read_ns = self._pieces, self._stamps, self._read_ns
         self._last_stamp, self._last_read_ns = stamps[count - 1], read_ns[count - 1]
         self._tail = (self._tail + pieces[count - 1])[-2:]
         del pieces[:count], stamps[:count], read_ns[:count]

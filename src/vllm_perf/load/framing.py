@@ -47,6 +47,11 @@ class Framing:
         return self.part is Part.DONE
 
     @property
+    def at_chunk(self) -> bool:
+        """Tell whether the next byte begins a chunk of the body."""
+        return self.part is Part.SIZE and not self._buffer
+
+    @property
     def keep_alive(self) -> bool:
         """Tell whether the server leaves the connection open."""
         return self.complete and "close" not in self.headers.get("connection", "").lower()

@@ -21,6 +21,7 @@ from vllm_perf.load.supply import Supply
 
 READABLE = select.EPOLLIN
 TICK_NS = 10_000_000
+LOOK_NS = 50_000_000
 PROGRESS_NS = 200_000_000
 CALM_NS = 1_000_000
 # A body's end comes with [DONE]. Where it does not, nobody waits for it until the time limit.
@@ -72,7 +73,7 @@ class LoadLoop:
         self._in_flight = 0
         self._ended = 0
         self._behind = False
-        self._next_tick_ns = 0
+        self._next_tick_ns = self._next_look_ns = 0
         self._next_progress_ns = 0
         self._refused = False
         self.peak_in_flight = 0
@@ -227,10 +228,12 @@ class LoadLoop:
             _, exchange, connection = deadlines.popleft()
             if connection.exchange is exchange:
                 self._finish(connection, BodyEnd.TIMEOUT, now_ns)
-        for connection in list(self._pool.connections.values()):
-            if connection.exchange is not None:
-                self._look_at(connection, connection.exchange, now_ns)
-        self._behind = self._backlog.unread > BACKLOG_PIECES
+        if now_ns >= self._next_look_ns:
+            self._next_look_ns = now_ns + LOOK_NS
+            for connection in list(self._pool.connections.values()):
+                if connection.exchange is not None:
+                    self._look_at(connection, connection.exchange, now_ns)
+            self._behind = self._backlog.unread > BACKLOG_PIECES
         self._pool.expire(now_ns)
         left = 0 if self._stopped(now_ns) else self._load.supply.left
         self._pool.ensure(min(left, self._load.spare(self._in_flight)), now_ns)

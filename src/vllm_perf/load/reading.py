@@ -15,6 +15,8 @@ from vllm_perf.load.stream import StreamParser, parse_stream, to_sample
 from vllm_perf.spec.category import Category
 
 PIECES_A_STEP = 64
+# Few: ordinary ones may follow, which need not be taken apart.
+ODD_PIECES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,15 @@ def _read_some(exchange: Exchange, context: Context) -> None:
 
 
 def _feed(exchange: Exchange, clock: KernelClock) -> None:
-    for ns, piece in exchange.body(clock, PIECES_A_STEP):
+    _take_apart(exchange, clock, 0)  # what had to be walked through as it came
+    left_over = max(0, exchange.unread - PIECES_A_STEP)
+    while exchange.unread > left_over:
+        exchange.skim(clock, exchange.unread - left_over)
+        _take_apart(exchange, clock, min(ODD_PIECES_AT_ONCE, exchange.unread - left_over))
+
+
+def _take_apart(exchange: Exchange, clock: KernelClock, limit: int) -> None:
+    for ns, piece in exchange.body(clock, limit):
         if not 200 <= exchange.framing.status < 300:
             exchange.refusal.append((ns, piece))
             continue

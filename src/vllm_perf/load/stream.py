@@ -2,6 +2,7 @@
 """What a streamed answer says: pure reading of body pieces into tokens, times, counts and an outcome."""
 
 import json
+from array import array
 from dataclasses import replace
 
 from vllm_perf.load.answer import Answer, BodyEnd, Classify, Sending, StreamResult
@@ -93,6 +94,16 @@ class StreamParser:
     def done(self) -> bool:
         """Tell whether ``[DONE]`` has come."""
         return bool(self._facts.done)
+
+    @property
+    def template(self) -> tuple[bytes, bytes] | None:
+        """Return what an ordinary event begins and ends with, where the next byte begins an event."""
+        return self._template if self._decoder.idle else None
+
+    @property
+    def chunk_ns(self) -> "array[int]":
+        """Return the arrivals of chunks with payload, to be added to by who recognises such a chunk."""
+        return self._facts.tokens.chunk_ns
 
     def feed(self, ns: int, piece: bytes) -> None:
         """Take body bytes that arrived at ``ns``."""
