@@ -266,11 +266,6 @@ def markdown(table: Sequence[Row]) -> str:
     return "\n".join(text)
 
 
-def document(table: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain data: how it was simulated, and every row."""
-    return {"settings": settings, "rows": [asdict(row) | {"minutes": row.minutes} for row in table]}
-
-
 def main() -> None:
     """Run the simulation and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -296,7 +291,8 @@ def main() -> None:
     if options.markdown:
         options.markdown.write_text(text, encoding="utf-8")
     if options.json:
-        options.json.write_text(json.dumps(document(table, settings), indent=1) + "\n", encoding="utf-8")
+        data = {"settings": settings, "rows": [asdict(row) | {"minutes": row.minutes} for row in table]}
+        options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

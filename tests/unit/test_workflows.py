@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,64 @@ def test_every_script_a_workflow_calls_is_there_and_can_be_run() -> None:
         "ci-history-run",
     }
     assert [name for name in ours if not os.access(ROOT / "scripts" / name, os.X_OK)] == []
+
+
+def steps_text(workflow: str, job: str, name: str) -> str:
+    """Return the shell text of one step."""
+    steps = load(workflow)["jobs"][job]["steps"]
+    text: str = next(step["run"] for step in steps if step.get("name") == name)
+    return text
+
+
+def shell(text: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a step's text as GitHub does."""
+    words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text]
+    return subprocess.run(
+        words, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(("conclusion", "code"), [("pass", 0), ("fail", 1), ("broken", 1), ("", 1)])
+def test_the_verdict_step_is_green_for_a_pass_alone(tmp_path: Path, conclusion: str, code: int) -> None:
+    text = steps_text("perf-gate.yml", "verdict", "Verdict")
+    done = shell(text, tmp_path, CONCLUSION=conclusion)
+    assert done.returncode == code
+    assert f"the gate ended: {conclusion or 'without a result'}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("results", "code"), [("success success", 0), ("success failure", 1), ("success skipped", 1)]
+)
+def test_the_job_a_branch_rule_asks_for_is_green_only_if_all_are(
+    tmp_path: Path, results: str, code: int
+) -> None:
+    text = steps_text("checks.yml", "checks", "All green?")
+    assert shell(text, tmp_path, RESULTS=results).returncode == code
+
+
+def test_results_of_another_week_are_forgotten_and_newer_ones_kept(tmp_path: Path) -> None:
+    text = steps_text("perf-gate.yml", "measure", "Forget results older than a week")
+    assert shell(text, tmp_path).returncode == 0  # the first job on a new box
+    for name, age_days in (("old", 9), ("new", 1)):
+        (tmp_path / "results" / name / "logs").mkdir(parents=True)
+        when = time.time() - age_days * 86_400
+        os.utime(tmp_path / "results" / name, (when, when))
+    assert shell(text, tmp_path).returncode == 0
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["new"]
+
+
+def test_every_inline_step_is_a_script_or_is_run_here() -> None:
+    """What a workflow says in its own shell, beside calling our scripts; each is under test above."""
+    inline = {
+        str(step.get("name", step["run"]))
+        for _, _, job in jobs()
+        for step in job["steps"]
+        if "run" in step and "scripts/" not in step["run"]
+    }
+    # Asking GitHub itself cannot be run here; test_ci_scripts judges what it may answer.
+    assert inline == {
+        "All green?",
+        "Verdict",
+        "Forget results older than a week",
+        "Ask GitHub who set the label and what the head is now",
+    }

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vllm_perf.gate.bar import bar
 from vllm_perf.gate.decision import EXIT_CODES, deciding_comparison
 from vllm_perf.gate.moved import moved
 from vllm_perf.gate.runner import Outcome
 from vllm_perf.history.environment import diff
 from vllm_perf.lab.result import BOOT, CellResult
+from vllm_perf.metrics.table import BY_NAME
+from vllm_perf.report.bar import bar
 from vllm_perf.verdict.sequential import GateDecision
 from vllm_perf.verdict.types import Change, Comparison
 from vllm_perf.verdict.wording import amount, percent
@@ -63,7 +64,7 @@ class Summary:
         lines = [f"{HEADLINES[self.change]}: {self._sentence()}", ""]
         lines += [
             f"  {workload:10} {one.metric:18} {_values(one):32} {_interval(one):28} {_allowed(one):22} "
-            f"{bar(one):17} {one.change}"
+            f"{_bar(one):21} {one.change}"
             for workload, one in self._gating()
         ]
         for title, items in (("moved", self._moved()), ("differs", self.differs())):
@@ -153,7 +154,7 @@ class Summary:
         head = "| | workload | metric | base → head | change | allowed | noise floor | |\n|-|-|-|-|-|-|-|-|"
         lines = [
             f"| {_word(one)} | {workload} | {one.metric} | {_values(one)} "
-            f"| {_interval(one)} | {_allowed(one)} | {_floor(one)} | {_code(bar(one))} |"
+            f"| {_interval(one)} | {_allowed(one)} | {_floor(one)} | {_code(_bar(one))} |"
             for workload, one in rows
         ]
         return "\n".join([head, *lines])
@@ -182,6 +183,11 @@ def _allowed(one: Comparison) -> str:
 
 def _floor(one: Comparison) -> str:
     return "not learnt" if one.floor is None else f"{one.floor:.1%}"
+
+
+def _bar(one: Comparison) -> str:
+    """Return the interval against what is allowed, worse to the right; nothing where there is none."""
+    return "" if one.ratio is None else bar(one, BY_NAME[one.metric].direction)
 
 
 def _code(text: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri, ndtr, ndtri, stdtr, stdtrit
 
-from vllm_perf.metrics.percentiles import median, percentile
+from vllm_perf.metrics.percentiles import median
 
 Floats = NDArray[np.float64]
 TRIM = 0.1
@@ -118,17 +118,32 @@ def resampled_error(base: Floats, head: Floats, quantile: float | None) -> float
     count = base.size // MIN_BATCH
     if count < MIN_BATCHES:
         return None
-    batches = np.array_split(np.arange(base.size), count)
+    batches = np.repeat(np.arange(count), [part.size for part in np.array_split(base, count)])
     draws = np.random.default_rng(base.size).integers(0, count, size=(RESAMPLES, count))
-    ratios = []
-    for draw in draws:
-        chosen = np.concatenate([batches[index] for index in draw])
-        before, after = (
-            float(side[chosen].mean()) if quantile is None else percentile(side[chosen], quantile)
-            for side in (base, head)
-        )
-        ratios.append(math.log(after / before))
-    return float(np.std(ratios, ddof=1))
+    # How often each batch, and so each prompt, is in each resample: no resample is ever written out.
+    often = np.zeros((RESAMPLES, count), dtype=np.int64)
+    np.add.at(often, (np.arange(RESAMPLES)[:, None], draws), 1)
+    before, after = (_resampled(side, often[:, batches], quantile) for side in (base, head))
+    return float(np.std(np.log(after / before), ddof=1))
+
+
+def _resampled(values: Floats, often: NDArray[np.int64], quantile: float | None) -> Floats:
+    """Return a percentile (as :func:`percentile` defines it) or the mean of each resample.
+
+    ``often`` has a row a resample: how often each value is in it.
+    """
+    sizes = often.sum(axis=1)
+    if quantile is None:
+        means: Floats = often @ values / sizes
+        return means
+    order = np.argsort(values)
+    ordered, counted = values[order], np.cumsum(often[:, order], axis=1)
+    position = (sizes - 1) * quantile
+    below = np.floor(position).astype(np.int64)
+    above = np.minimum(below + 1, sizes - 1)
+    low, high = (ordered[np.argmax(counted > place[:, None], axis=1)] for place in (below, above))
+    percentiles: Floats = low + (position - below) * (high - low)
+    return percentiles
 
 
 def hodges_lehmann(values: Sequence[float] | Floats) -> float:

@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,57 @@ def test_both_sides_are_measured_with_the_heads_harness(tmp_path: Path) -> None:
     assert f"--head mine --head-python {tmp_path}/head/.venv/bin/python" in seen
     assert f"--base-engines {tmp_path}/base/fixtures/engines.toml" in seen
     assert seen.rstrip().endswith("--json --max-pairs 4")
+
+
+ENGINES = """
+[engines.mine]
+platform = "golden"
+model = "golden"
+flags = {{ ttft-ms = {ttft_ms} }}
+boot_timeout_s = 20
+"""
+WORKLOADS = """
+[workloads.chat]
+prompt = {{ kind = "unique", unique_tokens = 64 }}
+arrival = {{ kind = "closed", concurrency = 8 }}
+output_tokens = 4
+requests = 16
+"""
+# A busy machine sends late and reads in bursts, which the gate rightly refuses to judge (see conftest.py).
+COMMAND = """#!{python}
+from vllm_perf import cli
+from vllm_perf.metrics import validity_client
+
+validity_client.LATE_SHARE_OF_TTFT = 100.0
+validity_client.BURST_SHARE = 1.0
+raise SystemExit(cli.main())
+"""
+
+
+def test_a_whole_gate_of_two_checkouts_ends_in_summary_code_and_outcome(tmp_path: Path) -> None:
+    for side, ttft_ms in (("base", 20), ("head", 200)):
+        for name, text in (("engines", ENGINES.format(ttft_ms=ttft_ms)), ("workloads", WORKLOADS.format())):
+            path = tmp_path / side / "fixtures" / f"{name}.toml"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    executable(tmp_path / "head/.venv/bin/vllm-perf", COMMAND.format(python=sys.executable))
+    output, shown = tmp_path / "output", tmp_path / "summary"
+    env = {
+        "GITHUB_OUTPUT": str(output),
+        "GITHUB_STEP_SUMMARY": str(shown),
+        "PERF_GATE_ENGINE": "mine",
+        "PERF_GATE_OPTIONS": "--min-pairs 2 --max-pairs 2",
+        "PERF_GATE_HISTORY": str(tmp_path / "history"),
+        "VLLM_PERF_STATE_DIR": str(tmp_path / "state"),
+    }
+    done = script("ci-gate", "base", "head", "results", cwd=tmp_path, env=env)
+    assert (done.returncode, output.read_text()) == (0, "code=1\n"), done.stderr
+    assert shown.read_text().startswith("## ❌ Head is slower than base")
+    data = json.loads((tmp_path / "results/gate.json").read_text())
+    assert (data["verdict"], data["pairs"]) == ("regressed", 3)
+    assert {path.parent.name for path in (tmp_path / "results/logs").rglob("*.log")} == {"base", "head"}
+    assert list((tmp_path / "history").glob("noise-floors*"))
+    assert script("ci-exit", "1", cwd=tmp_path, env=env).returncode == 1
 
 
 # --- history ------------------------------------------------------------------------------------

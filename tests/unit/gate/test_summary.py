@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.gate.gate_fakes import cell, comparison, pair, series, state
-from vllm_perf.gate.bar import bar
 from vllm_perf.gate.boot import Pair
 from vllm_perf.gate.decision import Decision
 from vllm_perf.gate.runner import Outcome
@@ -137,22 +136,12 @@ def test_another_program_gets_plain_json() -> None:
     assert data["workloads"]["chat"]["comparisons"][0]["change"] == "regressed"
 
 
-@pytest.mark.parametrize(
-    ("ratio", "low", "high", "drawn"),
-    [
-        (1.0, 0.99, 1.01, "──────·━●━·──────"),
-        (1.04, 1.03, 1.05, "──────·····━●━───"),
-        (1.5, 1.4, 1.6, "──────·····─────▶"),
-        (0.9, 0.8, 1.2, "◀━━━━━━━━━━━━━━━▶"),
-    ],
-)
-def test_the_bar_shows_the_interval_against_what_is_allowed(
-    ratio: float, low: float, high: float, drawn: str
-) -> None:
-    # 2 % is allowed: two characters to each side; the bar reaches 8 %.
-    one = comparison(Change.SAME, ratio=ratio, low=low, high=high, allowed=0.02)
-    assert bar(one) == drawn
-
-
-def test_nothing_compared_draws_no_bar() -> None:
-    assert bar(comparison(Change.INCONCLUSIVE, ratio=None, low=None, high=None)) == ""
+def test_the_bar_points_to_worse_and_is_left_out_where_nothing_was_compared() -> None:
+    less = comparison(
+        Change.REGRESSED, metric="output_throughput", ratio=0.8, low=0.78, high=0.82, allowed=0.05
+    )
+    nothing = comparison(Change.INCONCLUSIVE, ratio=None, low=None, high=None)
+    rows = summary(Change.REGRESSED, less, nothing).markdown().splitlines()
+    drawn = {line.split(" | ")[2]: line.split(" | ")[-1].strip(" |") for line in rows if " | chat | " in line}
+    assert drawn["output_throughput"] == "`·····┊····│····┊····▸`"
+    assert drawn["ttft_p50"] == ""

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from vllm_perf.metrics.percentiles import percentile
 from vllm_perf.verdict import statistics as stats
 from vllm_perf.verdict.statistics import Prior
 
@@ -59,6 +60,25 @@ def test_error_of_a_tail_is_about_what_repeating_the_pair_shows() -> None:
     repeated = [math.log(tail() / tail()) for _ in range(200)]
     errors = [stats.resampled_error(boot(), boot(), 0.95) or 0.0 for _ in range(5)]
     assert np.mean(errors) == pytest.approx(np.std(repeated), rel=0.4)
+
+
+@pytest.mark.parametrize("quantile", [0.5, 0.9, 0.95, None])
+@pytest.mark.parametrize("count", [16, 18, 103])
+def test_resamples_that_are_only_counted_are_those_written_out(count: int, quantile: float | None) -> None:
+    rng = np.random.default_rng(5)
+    base, head = (np.exp(rng.normal(0, 0.3, count)) for _ in range(2))
+    batches = np.array_split(np.arange(count), count // stats.MIN_BATCH)
+    draws = np.random.default_rng(count).integers(0, len(batches), size=(stats.RESAMPLES, len(batches)))
+    ratios = []
+    for draw in draws:
+        chosen = np.concatenate([batches[index] for index in draw])
+        before, after = (
+            float(side[chosen].mean()) if quantile is None else percentile(side[chosen], quantile)
+            for side in (base, head)
+        )
+        ratios.append(math.log(after / before))
+    expected = float(np.std(ratios, ddof=1))
+    assert stats.resampled_error(base, head, quantile) == pytest.approx(expected, rel=1e-12)
 
 
 def test_hodges_lehmann_is_the_median_of_pairwise_means() -> None:
