@@ -109,6 +109,11 @@ class Exchange:
         return len(self._pieces)
 
     @property
+    def unparsed(self) -> bool:
+        """Tell whether anything that arrived has not gone through the parser yet."""
+        return bool(self._pieces or self._body)
+
+    @property
     def quiet_since_ns(self) -> int:
         """Return when bytes were read last, 0 before the first."""
         return self._read_ns[-1] if self._read_ns else self._last_read_ns

@@ -243,9 +243,9 @@ class LoadLoop:
 
     def _look_at(self, connection: Connection, exchange: Exchange, now_ns: int) -> None:
         """Read a long answer as it comes, and a quiet one to see whether ``[DONE]`` was the last of it."""
-        unread, last_ns = exchange.unread, exchange.quiet_since_ns
+        last_ns = exchange.quiet_since_ns
         quiet = last_ns > 0 and now_ns - last_ns > DONE_GRACE_NS
-        if unread > LONG_PIECES or (quiet and unread):
+        if exchange.unread > LONG_PIECES or (quiet and exchange.unparsed):
             self._backlog.add(exchange)
         elif quiet and exchange.parser is not None and exchange.parser.done:
             self._finish(connection, BodyEnd.LEFT_OPEN, now_ns)

@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,22 @@ def test_a_done_in_pieces_is_found_all_the_same() -> None:
     with Scripted(saying(*body, *(done[at : at + 1] for at in range(len(done))))) as server:
         sample = run_load(plan(server.base_url, timeout_s=600.0)).samples[0]
     assert sample.ok
+
+
+def test_a_done_whose_last_byte_comes_late_is_found_all_the_same() -> None:
+    """So short a piece may be the end of the body: it is taken apart at once, and must be read all the same."""
+    *body, done, _ = stream(2)
+
+    def play(sock: socket.socket, asked: Asked) -> bool:
+        saying(*body, done[:-1])(sock, asked)
+        time.sleep(0.05)
+        sock.sendall(done[-1:])
+        return server.gate.wait()
+
+    with Scripted(play) as server:
+        sample = run_load(plan(server.base_url, timeout_s=30.0)).samples[0]
+    assert sample.ok
+    assert any("after [DONE] (left open)" in warning for warning in sample.warnings)
 
 
 def test_a_timeout_frees_its_slot() -> None:
