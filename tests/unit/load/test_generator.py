@@ -236,7 +236,7 @@ def test_a_done_in_pieces_is_found_all_the_same() -> None:
 
 
 def test_a_done_whose_last_byte_comes_late_is_found_all_the_same() -> None:
-    """So short a piece may be the end of the body: it is taken apart at once, and must be read all the same."""
+    """So short a piece may be the body's end: it is taken apart at once, and must be read all the same."""
     *body, done, _ = stream(2)
 
     def play(sock: socket.socket, asked: Asked) -> bool:
