@@ -103,8 +103,8 @@ class Exchange:
 
     @property
     def unread(self) -> int:
-        """Return how many raw pieces wait to be read."""
-        return len(self._raw)
+        """Return how many pieces wait to be read, those that had to be walked through at once among them."""
+        return len(self._raw) + len(self._body)
 
     @property
     def quiet_since_ns(self) -> int:
