@@ -40,10 +40,12 @@ CLIENTS = (
 STREAMS = (1, 64, 256, 512)
 TOKENS = 64
 TTFT_MS, ITL_MS = 200.0, 20.0
-RATES = (2_000, 6_400, 12_800, 25_600, 51_200, 76_800, 102_400, 128_000)
+RATES = (2_000, 6_400, 12_800, 25_600, 51_200, 76_800, 102_400, 115_200)
 RATE_SECONDS = 2.0
 # Up there the client's core is nearly busy: one load alone would be luck.
 REPEATED_FROM = 51_200
+# Beyond its own limit the golden engine falls behind, and the client has an easier time than the rate says.
+LEAST_SERVED = 0.98
 RATE_LIMIT_MS = 10.0
 STEAL_TICKS = 2
 REALTIME = "FIDELITY_REALTIME"
@@ -55,7 +57,8 @@ PYTHONS: dict[str, str] = {}
 class Seen:
     """One load through one client; all in ms but ``cpu_s_per_1000`` (CPU seconds for 1,000 tokens).
 
-    ``stamp_error_p99_ms``: how far the client's stamps are from the server's writes.
+    ``stamp_error_p99_ms``: how far the client's stamps are from the server's writes. ``served_per_s``: tokens
+    a second that the server really wrote while all streams ran.
     """
 
     streams: int
@@ -66,6 +69,7 @@ class Seen:
     stamp_error_p99_ms: float
     cpu_s_per_1000: float
     server_late_p99_ms: float
+    served_per_s: float
 
 
 def main() -> None:
@@ -86,8 +90,8 @@ def main() -> None:
         rates = list(climb(client, args.rates, args.repetitions))
         found[client] = {"streams": [asdict(row) for row in rows], "rates": rates}
         print(f"{client}: {rows}\n  {rates}", file=sys.stderr)
-    if args.json is not None:
-        args.json.write_text(json.dumps({"cores": os.cpu_count(), "clients": found}, indent=1))
+        if args.json is not None:
+            args.json.write_text(json.dumps({"cores": os.cpu_count(), "clients": found}, indent=1))
     console = Console(width=160)
     console.print(table(found))
     print(markdown(found))
@@ -127,12 +131,13 @@ def try_load(client: str, streams: int, tokens: int, itl_ms: float, stagger_s: f
 
 def compare(said: dict[str, Any], records: dict[str, Any], streams: int, itl_ms: float) -> Seen:
     """Compare a client's stamps with the server's."""
-    ttfts, gaps, errors, late = [], [], [], []
+    ttfts, gaps, errors, late, writes = [], [], [], [], []
     tokens = 0
     for sample in said["samples"]:
         seen, record = sample["chunk_ns"], records[sample["id"]]
         true = record["sent_ns"]
         tokens += len(true)
+        writes.append(true)
         ttfts.append((seen[0] - sample["wanted_ns"]) - (true[0] - record["received_ns"]))
         errors += [abs(a - b) for a, b in zip(seen, true, strict=False)]
         gaps += [abs((seen[k] - seen[k - 1]) - (true[k] - true[k - 1])) for k in range(1, len(seen))]
@@ -147,7 +152,16 @@ def compare(said: dict[str, Any], records: dict[str, Any], streams: int, itl_ms:
         stamp_error_p99_ms=percentile(errors, 0.99) / 1e6,
         cpu_s_per_1000=said["cpu_s"] / tokens * 1000,
         server_late_p99_ms=percentile(late, 0.99) / 1e6,
+        served_per_s=served_rate(writes),
     )
+
+
+def served_rate(writes: list[list[int]]) -> float:
+    """Return the tokens a second written between the last stream's first token and the first one's last."""
+    begin_ns, end_ns = max(one[0] for one in writes), min(one[-1] for one in writes)
+    if end_ns <= begin_ns:
+        return 0.0
+    return sum(begin_ns <= at < end_ns for one in writes for at in one) / (end_ns - begin_ns) * 1e9
 
 
 def typical(seen: list[Seen]) -> Seen:
@@ -170,11 +184,13 @@ def climb(client: str, rates: list[int], repetitions: int) -> Iterator[dict[str,
 
 
 def highest(rates: list[dict[str, Any]]) -> int | None:
-    """Return the highest rate at which every stamp's P99 error was within the limit."""
+    """Return the highest rate that the server really served with every stamp's P99 error within the limit."""
     held = [
         one["rate"]
         for one in rates
-        if one["stamp_error_p99_ms"] <= RATE_LIMIT_MS and one["succeeded"] == one["streams"]
+        if one["stamp_error_p99_ms"] <= RATE_LIMIT_MS
+        and one["succeeded"] == one["streams"]
+        and one["served_per_s"] >= LEAST_SERVED * one["rate"]
     ]
     return max(held, default=None)
 

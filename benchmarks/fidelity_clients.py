@@ -7,6 +7,7 @@ Run by ``client_fidelity.py``; the argument is a JSON object with ``client``, ``
 """
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -133,6 +134,8 @@ async def aiperf(task: Task) -> tuple[float, list[Stamps]]:
     """Send by AIPerf's own HTTP client, as one of its workers does; reading comes afterwards."""
     from aiperf.transports.aiohttp_client import AioHttpClient
 
+    gc.freeze()
+    gc.disable()
     client = AioHttpClient(timeout=TIMEOUT_S)
     body = json.dumps(request_body(task)).encode()
 

@@ -8,7 +8,7 @@ Both clocks are slewed together, so their offset moves only when somebody sets t
 import socket
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 # The socket module names it only from Python 3.14 on; the number is Linux's for all but a few platforms.
@@ -94,12 +94,12 @@ class KernelClock:
         arrived_ns = wall_ns + self.offset_ns
         return arrived_ns if arrived_ns < read_ns else read_ns
 
-    def arrivals_ns(self, stamps: Sequence[Ancillary], reads_ns: Iterable[int]) -> list[int]:
-        """Return ``arrival_ns`` of many reads at once: half the cost."""
+    def arrivals_ns(self, reads: Iterable[tuple[bytes, Ancillary, int]]) -> list[int]:
+        """Return ``arrival_ns`` of many reads (bytes, stamp, when read) at once: half the cost."""
         if not self.works:
-            return [read_ns for read_ns, _ in zip(reads_ns, stamps, strict=False)]
+            return [read_ns for _, _, read_ns in reads]
         arrivals, offset_ns, arrival_ns = [], self.offset_ns, self.arrival_ns
-        for stamp, read_ns in zip(stamps, reads_ns, strict=False):
+        for _, stamp, read_ns in reads:
             if len(stamp) == 1 and stamp[0][1] == SO_TIMESTAMPNS and len(stamp[0][2]) == _TIMESPEC_SIZE:
                 seconds, nanoseconds = _unpack(stamp[0][2])
                 arrived_ns = seconds * 1_000_000_000 + nanoseconds + offset_ns

@@ -109,8 +109,8 @@ def test_many_arrivals_at_once_are_the_same_as_one_by_one(clock: KernelClock) ->
 
     other = (socket.SOL_SOCKET, 99, b"")
     stamps = [stamp(5_000), stamp(9_000), [], [other], [other, *stamp(6_000)]]
-    reads_ns = [7_000] * len(stamps)
-    assert clock.arrivals_ns(stamps, reads_ns) == [5_000, 7_000, 7_000, 7_000, 6_000]
-    assert clock.arrivals_ns(stamps, reads_ns) == [clock.arrival_ns(one, 7_000) for one in stamps]
+    reads = [(b"", one, 7_000) for one in stamps]
+    assert clock.arrivals_ns(reads) == [5_000, 7_000, 7_000, 7_000, 6_000]
+    assert clock.arrivals_ns(reads) == [clock.arrival_ns(one, 7_000) for one in stamps]
     clock.works = False
-    assert clock.arrivals_ns(stamps, reads_ns) == reads_ns
+    assert clock.arrivals_ns(reads) == [7_000] * len(stamps)

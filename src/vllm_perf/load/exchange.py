@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One request in flight: its raw bytes and their stamps, kept as they came until there is time to read."""
 
-from array import array
-
 from vllm_perf.clock import Ancillary, KernelClock
 from vllm_perf.load.answer import BodyEnd
 from vllm_perf.load.failures import Failure
@@ -12,8 +10,11 @@ from vllm_perf.load.sample import RequestSample
 from vllm_perf.load.skim import Skimmer
 from vllm_perf.load.stream import StreamParser
 
+Raw = tuple[bytes, Ancillary, int]
+"""What one read brought: bytes, the kernel's stamp, and when they were read."""
 BLANK_LINE = b"\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
+EVENT_END = b"\n\n\r\n"
 
 
 class Exchange:
@@ -29,10 +30,8 @@ class Exchange:
         "_last_read_ns",
         "_last_stamp",
         "_ordinary",
-        "_pieces",
-        "_read_ns",
+        "_raw",
         "_skimmer",
-        "_stamps",
         "_tail",
         "answered",
         "connect_ns",
@@ -72,9 +71,7 @@ class Exchange:
         self.warnings: tuple[str, ...] = ()
         self._ordinary = False
         self._skimmer: Skimmer | None = None
-        self._pieces: list[bytes] = []
-        self._stamps: list[Ancillary] = []
-        self._read_ns: array[int] = array("q")
+        self._raw: list[Raw] = []
         self._body: list[tuple[Ancillary, int, bytes]] = []
         self._tail = b""
         self._last_stamp: Ancillary = []
@@ -86,37 +83,33 @@ class Exchange:
         Raises:
             FramingError: this is no HTTP.
         """
-        pieces = self._pieces
-        pieces.append(data)
-        self._stamps.append(stamp)
-        self._read_ns.append(read_ns)
+        raw = self._raw
+        raw.append((data, stamp, read_ns))
         if not self.answered:
             self.answered, self._ordinary = True, _is_ordinary(data)
         if self._ordinary:
+            # One event and nothing after it is what nearly every read brings.
+            if data.endswith(EVENT_END) and LAST_CHUNK not in data:
+                return False
             may_end = LAST_CHUNK in data or data.endswith(BLANK_LINE) or len(data) < len(LAST_CHUNK)
             if not may_end:
                 return False
             if data.endswith(b"\r\n" + LAST_CHUNK):
                 return True
-            if data == LAST_CHUNK and (pieces[-2] if len(pieces) > 1 else self._tail).endswith(b"\r\n"):
+            if data == LAST_CHUNK and (raw[-2][0] if len(raw) > 1 else self._tail).endswith(b"\r\n"):
                 return True
-        self._walk(len(pieces))
+        self._walk(len(raw))
         return self.framing.complete
 
     @property
     def unread(self) -> int:
-        """Return how many raw pieces wait to be read."""
-        return len(self._pieces)
-
-    @property
-    def unparsed(self) -> bool:
-        """Tell whether anything that arrived has not gone through the parser yet."""
-        return bool(self._pieces or self._body)
+        """Return how many pieces wait to be read, those that had to be walked through at once among them."""
+        return len(self._raw) + len(self._body)
 
     @property
     def quiet_since_ns(self) -> int:
         """Return when bytes were read last, 0 before the first."""
-        return self._read_ns[-1] if self._read_ns else self._last_read_ns
+        return self._raw[-1][2] if self._raw else self._last_read_ns
 
     @property
     def reusable(self) -> bool:
@@ -131,7 +124,7 @@ class Exchange:
         Raises:
             FramingError: what came before is no HTTP.
         """
-        self._walk(len(self._pieces))
+        self._walk(len(self._raw))
         return self.framing.close()
 
     def body(self, clock: KernelClock, limit: int) -> list[tuple[int, bytes]]:
@@ -140,7 +133,7 @@ class Exchange:
         Raises:
             FramingError: this is no HTTP.
         """
-        self._walk(min(len(self._pieces), limit))
+        self._walk(min(len(self._raw), limit))
         body = [(clock.arrival_ns(stamp, read_ns), piece) for stamp, read_ns, piece in self._body]
         self._body = []
         return body
@@ -152,17 +145,22 @@ class Exchange:
             return
         if self._skimmer is None or self._skimmer.template != template:
             self._skimmer = Skimmer(template)
+        count, merged = self._skimmer.count, False
         chunks: list[int] = []
-        for piece in self._pieces[:limit]:
-            found = self._skimmer.count(piece)
+        for piece, _, _ in self._raw[:limit]:
+            found = count(piece)
             if not found:
                 break
             chunks.append(found)
-        if chunks:
-            arrivals = clock.arrivals_ns(self._stamps[: len(chunks)], self._read_ns)
-            for arrival_ns, found in zip(arrivals, chunks, strict=True):
-                self.parser.chunk_ns.extend((arrival_ns,) * found)
-            self._drop(len(chunks))
+            merged = merged or found > 1
+        if not chunks:
+            return
+        arrivals_ns = clock.arrivals_ns(self._raw[: len(chunks)])
+        if merged:
+            each = zip(arrivals_ns, chunks, strict=True)
+            arrivals_ns = [arrival_ns for arrival_ns, found in each for _ in range(found)]
+        self.parser.chunk_ns.extend(arrivals_ns)
+        self._drop(len(chunks))
 
     def arrival_of_end_ns(self, clock: KernelClock) -> int:
         """Return when the response ended: its last bytes' arrival, or when the failure was seen."""
@@ -172,26 +170,24 @@ class Exchange:
 
     def forget(self) -> None:
         """Drop all raw data and whatever was made of it but the sample."""
-        self._pieces, self._stamps, self._body, self.refusal = [], [], [], []
-        self._read_ns = array("q")
+        self._raw, self._body, self.refusal = [], [], []
         self.parser = None
 
     def _walk(self, count: int) -> None:
         """Take the first ``count`` raw pieces apart; their last stamp and last two bytes are kept."""
         if not count:
             return
-        pieces, stamps, read_ns, feed = self._pieces, self._stamps, self._read_ns, self.framing.feed
-        for place in range(count):
-            for body in feed(pieces[place]):
-                self._body.append((stamps[place], read_ns[place], body))
+        feed = self.framing.feed
+        for piece, stamp, read_ns in self._raw[:count]:
+            for body in feed(piece):
+                self._body.append((stamp, read_ns, body))
         self._drop(count)
 
     def _drop(self, count: int) -> None:
         """Forget the first ``count`` raw pieces, which have been read."""
-        pieces, stamps, read_ns = self._pieces, self._stamps, self._read_ns
-        self._last_stamp, self._last_read_ns = stamps[count - 1], read_ns[count - 1]
-        self._tail = (self._tail + pieces[count - 1])[-2:]
-        del pieces[:count], stamps[:count], read_ns[:count]
+        last, self._last_stamp, self._last_read_ns = self._raw[count - 1]
+        self._tail = (self._tail + last)[-2:]
+        del self._raw[:count]
 
 
 def _is_ordinary(head: bytes) -> bool:

@@ -21,14 +21,14 @@ from vllm_perf.load.supply import Supply
 
 READABLE = select.EPOLLIN
 TICK_NS = 10_000_000
-LOOK_NS = 50_000_000
+LOOK_NS = 20_000_000
 PROGRESS_NS = 200_000_000
 CALM_NS = 1_000_000
 # A body's end comes with [DONE]. Where it does not, nobody waits for it until the time limit.
 DONE_GRACE_NS = 250_000_000
-# A raw piece with its stamp takes about half a kilobyte: this many are read without waiting for idle time.
-BACKLOG_PIECES = 50_000
-LONG_PIECES = 256
+# What lies unread is cold when its turn comes: beyond this much, reading no longer waits for idle time.
+BACKLOG_PIECES = 2_000
+LONG_PIECES = 32
 MAX_EVENTS = 512
 # Too many requests; overloaded (some channels say 529).
 REFUSALS = (429, 529)
@@ -69,7 +69,6 @@ class LoadLoop:
         self._waits = waits
         self._total = load.supply.left
         self._waiting: deque[tuple[Exchange, bytes]] = deque()
-        self._deadlines: deque[tuple[int, Exchange, Connection]] = deque()
         self._in_flight = 0
         self._ended = 0
         self._behind = False
@@ -119,9 +118,7 @@ class LoadLoop:
             if connection is None:
                 self._pool.advance(fd, clock())
                 continue
-            if mask & select.EPOLLOUT and connection.writing and connection.wire.flush():
-                self._pool.watch_writes(connection, False)
-            if not mask & ~select.EPOLLOUT:
+            if mask != READABLE and not self._may_read(connection, mask):
                 continue
             try:
                 data, stamp = connection.read()
@@ -141,6 +138,12 @@ class LoadLoop:
             except FramingError as error:
                 exchange.failure = self._pool.named(error)
                 self._finish(connection, BodyEnd.TRUNCATED, read_ns)
+
+    def _may_read(self, connection: Connection, mask: int) -> bool:
+        """Write on where there is room again; return whether there is anything to read as well."""
+        if mask & select.EPOLLOUT and connection.writing and connection.wire.flush():
+            self._pool.watch_writes(connection, False)
+        return bool(mask & ~select.EPOLLOUT)
 
     def _broken(self, connection: Connection, end: BodyEnd) -> None:
         """Take the end of a connection; where close is the framing, that is how a response ends."""
@@ -210,24 +213,18 @@ class LoadLoop:
         self._in_flight += 1
         if self._in_flight > self.peak_in_flight:
             self.peak_in_flight = self._in_flight
-        exchange.sent_ns = sent_ns = time.perf_counter_ns()
+        exchange.sent_ns = time.perf_counter_ns()
         try:
             if not connection.write(data):
                 self._pool.watch_writes(connection, True)
         except OSError:
             # The server closed while we wrote; what it said before that is still read.
             connection.writing = True
-        self._deadlines.append((sent_ns + self._load.request_timeout_ns, exchange, connection))
 
     def _tick(self, now_ns: int) -> None:
         """Do what need not be done at once: time limits, spare connections, progress."""
         self._next_tick_ns = now_ns + TICK_NS
         self._waits.look()
-        deadlines = self._deadlines
-        while deadlines and (deadlines[0][2].exchange is not deadlines[0][1] or deadlines[0][0] <= now_ns):
-            _, exchange, connection = deadlines.popleft()
-            if connection.exchange is exchange:
-                self._finish(connection, BodyEnd.TIMEOUT, now_ns)
         if now_ns >= self._next_look_ns:
             self._next_look_ns = now_ns + LOOK_NS
             for connection in list(self._pool.connections.values()):
@@ -242,10 +239,14 @@ class LoadLoop:
             self._load.on_progress(self._ended, self._total)
 
     def _look_at(self, connection: Connection, exchange: Exchange, now_ns: int) -> None:
-        """Read a long answer as it comes, and a quiet one to see whether ``[DONE]`` was the last of it."""
-        last_ns = exchange.quiet_since_ns
+        """Give up what takes too long; read a long answer as it comes, and a quiet one to see whether
+        ``[DONE]`` was the last of it."""
+        if exchange.sent_ns is not None and exchange.sent_ns + self._load.request_timeout_ns <= now_ns:
+            self._finish(connection, BodyEnd.TIMEOUT, now_ns)
+            return
+        unread, last_ns = exchange.unread, exchange.quiet_since_ns
         quiet = last_ns > 0 and now_ns - last_ns > DONE_GRACE_NS
-        if exchange.unread > LONG_PIECES or (quiet and exchange.unparsed):
+        if unread > LONG_PIECES or (quiet and unread):
             self._backlog.add(exchange)
         elif quiet and exchange.parser is not None and exchange.parser.done:
             self._finish(connection, BodyEnd.LEFT_OPEN, now_ns)

@@ -28,8 +28,12 @@ class Skimmer:
 
     def count(self, piece: bytes) -> int:
         """Return how many ordinary chunks ``piece`` consists of, 0 where it holds anything else as well."""
-        if self._fits(piece):
-            return 1
+        beginning, suffix = self._beginnings.get(len(piece)), self._suffix
+        if beginning is not None and piece.startswith(beginning) and piece.endswith(suffix):
+            return 1 if piece[len(beginning) : -len(suffix)] in _plain else int(self._fits(piece))
+        return self._count(piece)
+
+    def _count(self, piece: bytes) -> int:
         count = 0
         while piece:
             end = _end_of_chunk(piece)

@@ -29,8 +29,7 @@ class Stock:
         """Return the exchange for ``request``, due since ``scheduled_ns``, and what to send."""
         place = self._places[id(request)]
         self._taken[place] = 1
-        ready = self._ready.pop(place) if place in self._ready else self._make(place)
-        exchange, data = ready
+        exchange, data = self._ready.pop(place) if place in self._ready else self._make(place)
         self._size -= len(data)
         exchange.scheduled_ns = scheduled_ns
         return exchange, data

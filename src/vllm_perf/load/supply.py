@@ -72,7 +72,8 @@ class ClosedSupply:
 
     def next_due_ns(self) -> int | None:
         """Return when a slot and a request are both there, and the last start is far enough back."""
-        slots = self._earliest()
+        first, freed = self._first, self._freed
+        slots = freed if freed and (not first or freed[0] < first[0]) else first
         if not slots or not self._ready:
             return None
         slot_ns, ready_ns = slots[0], self._ready[0][1]

@@ -38,7 +38,7 @@ def reader(sock: socket.socket, buffer: bytearray) -> Read:
 
     def read() -> Received:
         size, ancillary, _, _ = receive(buffers, ANCILLARY_BYTES)
-        return bytes(view[:size]), ancillary
+        return view[:size].tobytes(), ancillary
 
     return read
 
@@ -46,18 +46,19 @@ def reader(sock: socket.socket, buffer: bytearray) -> Read:
 class PlainWire:
     """A TCP connection as it is; ``read`` raises ``BlockingIOError`` where there is nothing."""
 
-    __slots__ = ("_unsent", "read", "sock")
+    __slots__ = ("_send", "_unsent", "read", "sock")
 
     def __init__(self, sock: socket.socket, buffer: bytearray) -> None:
         """Take over a connected, non-blocking socket; ``buffer`` may be shared by all of a process."""
         self.sock = sock
         self.read = reader(sock, buffer)
+        self._send = sock.send
         self._unsent = b""
 
     def write(self, data: bytes) -> bool:
         """Send ``data``; return whether all of it went."""
         try:
-            sent = self.sock.send(data)
+            sent = self._send(data)
         except BlockingIOError:
             sent = 0
         if sent == len(data):

@@ -3,10 +3,12 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.unit.golden.case_ids import case_ids
 from vllm_perf.golden import GoldenServer, Noise, Profile, ServerOptions
 from vllm_perf.golden.noise import NoiseSource
 from vllm_perf.load.counting import counter_for
@@ -23,9 +25,24 @@ from vllm_perf.metrics.validity import check_validity
 from vllm_perf.spec.category import Category
 from vllm_perf.spec.workload import ArrivalSpec, PromptSpec, WorkloadSpec
 
+Check = Callable[[str], None]
 QUICK = Profile(ttft_ms=5, itl_ms=1)
 UNIQUE = PromptSpec(kind="unique", unique_tokens=64)
 SHARED = PromptSpec(kind="shared_prefix", shared_tokens=96, unique_tokens=32)
+
+
+# (id, check): the check gets the id of the misbehaviour to ask for, where it asks for one.
+CHECKS: list[tuple[str, Check]] = []
+
+
+def case(name: str) -> Callable[[Check], Check]:
+    """Make a check the test of case ``name``."""
+
+    def note(check: Check) -> Check:
+        CHECKS.append((name, check))
+        return check
+
+    return note
 
 
 def _workload(prompt: PromptSpec = UNIQUE, **more: Any) -> WorkloadSpec:
@@ -69,7 +86,8 @@ def _codes(run: Run, workload: WorkloadSpec) -> set[InvalidCode]:
     return {reason.code for reason in check_validity(run, workload)}
 
 
-def test_h59_n_chunks_have_n_minus_1_gaps_and_ttft_is_none_of_them() -> None:
+@case("H59")
+def h59_n_chunks_have_n_minus_1_gaps_and_ttft_is_none_of_them(_: str) -> None:
     with GoldenServer(Profile(ttft_ms=60, itl_ms=2)) as server:
         (sample,) = _run(server, 1, 1, tokens=5).samples
     gaps = chunk_gaps_ns(sample)
@@ -77,31 +95,35 @@ def test_h59_n_chunks_have_n_minus_1_gaps_and_ttft_is_none_of_them() -> None:
     assert max(gaps) < (ttft_ns(sample) or 0)
 
 
-@pytest.mark.parametrize("case", ["H60", "H20"])
-def test_h60_answers_without_a_token_are_failures_and_no_ttft_of_zero(case: str) -> None:
+@case("H60")
+@case("H20")
+def h60_answers_without_a_token_are_failures_and_no_ttft_of_zero(fault: str) -> None:
     with GoldenServer(QUICK) as server:
-        run = _run(server, 4, 2, fault=case)
+        run = _run(server, 4, 2, fault=fault)
     ttft = _metric(run, "ttft_p50")
     assert (run.failed, ttft.ok) == (4, 0)
     assert ttft.value is None or ttft.value == float("inf")
     assert InvalidCode.TOO_MANY_FAILED in _codes(run, _workload())
 
 
-def test_h61_all_the_requests_asked_for_are_in_flight_at_once() -> None:
+@case("H61")
+def h61_all_the_requests_asked_for_are_in_flight_at_once(_: str) -> None:
     with GoldenServer(Profile(ttft_ms=300, itl_ms=1)) as server:
         run = _run(server, 150, 150)
         assert server.records.peak_in_flight == run.peak_in_flight == 150
     assert run.failed == 0
 
 
-def test_h62_a_refused_request_is_one_request_and_one_failure() -> None:
+@case("H62")
+def h62_a_refused_request_is_one_request_and_one_failure(_: str) -> None:
     with GoldenServer(QUICK) as server:
         run = _run(server, 3, 1, fault="H62")
         assert server.requests_seen == 3
     assert [sample.outcome for sample in run.samples] == [Category.RATE_LIMITED] * 3
 
 
-def test_h63_the_cold_first_request_is_in_the_warm_up_and_in_no_result() -> None:
+@case("H63")
+def h63_the_cold_first_request_is_in_the_warm_up_and_in_no_result(_: str) -> None:
     with GoldenServer(QUICK, ServerOptions(cold_ms=200)) as server:
         run = _measured(server, _workload())
     assert max(ttft_ns(sample) or 0 for sample in run.warmup_samples) > 200_000_000
@@ -109,7 +131,8 @@ def test_h63_the_cold_first_request_is_in_the_warm_up_and_in_no_result() -> None
     assert max(ttft_ns(sample) or 0 for sample in run.samples) < 200_000_000
 
 
-def test_h64_unique_prompts_hit_nothing_and_a_shared_prefix_does() -> None:
+@case("H64")
+def h64_unique_prompts_hit_nothing_and_a_shared_prefix_does(_: str) -> None:
     with GoldenServer(QUICK) as server:
         unique, again = (_measured(server, _workload()) for _ in range(2))
         shared = _measured(server, _workload(SHARED))
@@ -118,28 +141,34 @@ def test_h64_unique_prompts_hit_nothing_and_a_shared_prefix_does() -> None:
     assert 0.5 < prefix_hit_rate(shared) < 0.75
 
 
-def test_h64_a_cache_state_other_than_the_workload_says_gives_no_verdict() -> None:
+@case("H64")
+def h64_a_cache_state_other_than_the_workload_says_gives_no_verdict(_: str) -> None:
     with GoldenServer(QUICK) as server:
         run = _measured(server, _workload(SHARED))
     assert InvalidCode.HIT_RATE in _codes(run, _workload(SHARED, hit_rate_max=0.1))
     assert InvalidCode.HIT_RATE not in _codes(run, _workload(SHARED, hit_rate_min=0.4))
 
 
-def test_h65_one_token_instead_of_those_asked_for_fails_every_request() -> None:
+@case("H65")
+def h65_one_token_instead_of_those_asked_for_fails_every_request(_: str) -> None:
     with GoldenServer(QUICK) as server:
         run = _run(server, 4, 2, tokens=8, stop_after=1)
     assert [sample.outcome for sample in run.samples] == [Category.LENGTH_MISMATCH] * 4
     assert InvalidCode.TOO_MANY_FAILED in _codes(run, _workload())
 
 
-@pytest.mark.parametrize("case", ["H17", "H18", "H10"])
-def test_h66_an_error_inside_a_200_is_a_failure(case: str) -> None:
+@case("H66")
+@case("H17")
+@case("H18")
+@case("H10")
+def h66_an_error_inside_a_200_is_a_failure(fault: str) -> None:
     with GoldenServer(QUICK) as server:
-        run = _run(server, 2, 1, fault=case)
+        run = _run(server, 2, 1, fault="H17" if fault == "H66" else fault)
     assert [sample.outcome for sample in run.samples] == [Category.IN_BAND_ERROR] * 2
 
 
-def test_h67_preemptions_during_the_run_are_counted() -> None:
+@case("H67")
+def h67_preemptions_during_the_run_are_counted(_: str) -> None:
     with GoldenServer(QUICK) as server:
         server.counters.preemptions = 5
         run = _measured(server, _workload())
@@ -150,7 +179,8 @@ def test_h67_preemptions_during_the_run_are_counted() -> None:
     assert _metric(Run(**{**fields, "counters_after": after}), "preemptions").require() == 3
 
 
-def test_h68_the_same_seed_and_boot_make_the_same_noise_and_another_boot_another() -> None:
+@case("H68")
+def h68_the_same_seed_and_boot_make_the_same_noise_and_another_boot_another(_: str) -> None:
     def draws(boot: int) -> list[float]:
         source = NoiseSource(
             Noise(seed=3, boot=boot, boot_sigma=0.02, request_sigma=0.05, autocorrelation=0.6)
@@ -159,3 +189,14 @@ def test_h68_the_same_seed_and_boot_make_the_same_noise_and_another_boot_another
 
     assert draws(1) == draws(1) != draws(2)
     assert all(a != b for a, b in itertools.pairwise(draws(1)))
+
+
+@pytest.mark.parametrize(
+    ("name", "check"), CHECKS, ids=[f"{name}-{check.__name__.partition('_')[2]}" for name, check in CHECKS]
+)
+def test_case(name: str, check: Check) -> None:
+    check(name)
+
+
+def test_every_case_of_measurement_is_checked() -> None:
+    assert set(case_ids("measurement")) <= {name for name, _ in CHECKS}

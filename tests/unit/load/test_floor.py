@@ -71,16 +71,16 @@ def test_the_median_is_what_a_run_is_judged_by() -> None:
 
 
 def test_each_kind_of_load_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    asked: list[tuple[int, Client]] = []
 
     def fake(workload: WorkloadSpec, client: Client) -> Floor:
-        asked.append(workload.arrival.concurrency)
+        asked.append((workload.arrival.concurrency, client))
         return Floor(added_ttft_ms=(1.5,), added_gap_ms=())
 
     monkeypatch.setattr(module, "measure_floor", fake)
-    meter = FloorMeter()
+    meter = FloorMeter(client="openai")
     found = [meter.floor_ms(spec(concurrency)) for concurrency in (4, 4, 8)]
-    assert (asked, found) == ([4, 8], [1.5, 1.5, 1.5])
+    assert (asked, found) == ([(4, "openai"), (8, "openai")], [1.5, 1.5, 1.5])
 
 
 def test_a_golden_engine_that_does_not_start_leaves_the_floor_unknown(

@@ -181,3 +181,16 @@ def test_a_connection_is_used_again_only_after_a_whole_answer() -> None:
         taken(one, pieces)
         one.end = end
         assert one.reusable is reusable
+
+
+def test_pieces_that_were_walked_through_as_they_came_wait_to_be_read_as_well(backlog: Backlog) -> None:
+    """A byte alone may be the end, so that it is looked at in place; it must not be forgotten there."""
+    one = exchange()
+    *body, done, _ = [HEAD, *tokens(2), *tail(2)]
+    taken(one, [*body, *(done[at : at + 1] for at in range(len(done)))])
+    assert one.unread > 0
+    backlog.add(one)
+    backlog.drain()
+    assert one.unread == 0
+    assert one.parser is not None
+    assert one.parser.done

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.definition_breaks import SOURCES, Break, load, table
 from vllm_perf.metrics.reasons import InvalidCode
 from vllm_perf.metrics.table import METRICS
 
@@ -32,3 +33,14 @@ def test_every_metric_is_in_the_document(name: str) -> None:
 @pytest.mark.parametrize("code", list(InvalidCode))
 def test_every_reason_for_no_verdict_is_in_the_document(code: InvalidCode) -> None:
     assert f"`{code}`" in DOCUMENT
+
+
+def test_the_document_lists_the_breaks_that_can_be_done_again() -> None:
+    assert table(load()) in DOCUMENT
+
+
+@pytest.mark.parametrize("one", load(), ids=lambda one: one.what)
+def test_a_listed_break_still_fits_the_sources_and_its_test_exists(one: Break) -> None:
+    text = (SOURCES / one.file).read_text(encoding="utf-8")
+    assert one.broken(text) != text
+    assert one.test_files()
