@@ -198,9 +198,15 @@ OURS: dict[str, tuple[str, Any]] = {
     "html": ("out.html", "out.html"),
     "markdown": ("out.md", "out.md"),
 }
+CHANNEL: dict[str, tuple[str, Any]] = {
+    "channel": ("far", "far"),
+    "channels-file": ("channels.toml", "channels.toml"),
+    "spend-cap": ("0.5", 0.5),
+}
 THEIRS: dict[str, tuple[str, Any]] = {
     "base-url": ("http://127.0.0.1:9/v1/", "http://127.0.0.1:9/v1"),
     "model": ("x", "x"),
+    "client": ("openai", "openai"),
     "api-key-env": ("PATH", "PATH"),
 }
 NEEDS_A_GPU: dict[str, tuple[str, Any]] = {"require-gpu": ("true", True)}
@@ -214,6 +220,7 @@ A_GATE: dict[str, tuple[str, Any]] = {
     "gate-max-pairs": ("9", "max_pairs=9"),
     "gate-max-minutes": ("7.5", "max_minutes=7.5"),
 }
+WISHES = ("ours", "theirs", "channel", "gpu", "gate")
 FIELDS = {
     "engine": "engines",
     "workload": "workloads",
@@ -223,10 +230,10 @@ FIELDS = {
 
 
 def test_every_option_is_under_test() -> None:
-    assert {*OURS, *THEIRS, *NEEDS_A_GPU, *A_GATE} == {option.name for option in OPTIONS}
+    assert {*OURS, *THEIRS, *CHANNEL, *NEEDS_A_GPU, *A_GATE} == {option.name for option in OPTIONS}
 
 
-@pytest.mark.parametrize("wishes", [OURS, THEIRS, NEEDS_A_GPU, A_GATE], ids=["ours", "theirs", "gpu", "gate"])
+@pytest.mark.parametrize("wishes", [OURS, THEIRS, CHANNEL, NEEDS_A_GPU, A_GATE], ids=WISHES)
 @pytest.mark.parametrize("way", ["ini", "option"])
 def test_an_option_and_its_ini_twin_are_understood_alike(
     project: Project, wishes: dict[str, tuple[str, Any]], way: str

@@ -112,12 +112,12 @@ def test_waits_for_a_crowded_cpu_are_counted() -> None:
     assert LONG_WAIT_NS < waits.worst_ns <= waits.long_ns <= waits.total_ns
 
 
-def test_a_thread_that_sleeps_waits_for_no_cpu() -> None:
+def test_sleep_is_no_wait_for_a_cpu() -> None:
     waits = CpuWaits()
-    time.sleep(0.2)
+    time.sleep(1.0)
     waits.look()
     waits.close()
-    assert waits.long_ns == 0
+    assert waits.total_ns < 500_000_000
 
 
 def test_a_run_says_how_its_client_was_scheduled() -> None:
