@@ -20,6 +20,8 @@ BY_PROMPT = "prompt by prompt"
 BY_VALUE = "value by value"
 # From this many pairs on they carry their own noise; fewer lean on a learnt or assumed floor.
 OWN_NOISE_PAIRS = 3
+# Student's quantiles with more degrees of freedom are the normal ones to a percent.
+AS_GOOD_AS_KNOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +90,21 @@ def within_pair(metric: str, base: Side, head: Side) -> float:
     if both is not None:
         typical = known.kind == "rate" or metric.endswith("_p50")
         found = stats.batch_error(*both) if typical else stats.resampled_error(*both, known.quantile)
-        if found is not None:
+        if found is not None and _repetitions(metric, base, head) == 1:
             return found
+        # A prompt's mean over repetitions hides a stall that met one of them; the values do not.
+        return max(found or 0.0, math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0)))
     return math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0))
+
+
+def _repetitions(metric: str, base: Side, head: Side) -> int:
+    """Return how often each boot sent the prompts behind a value; 1 where they are compared one by one."""
+    time = "e2el" if BY_NAME[metric].kind == "rate" else metric.rsplit("_", 1)[0]
+    prompts = [len(side.by_prompt.get(time, {})) for side in (base, head)]
+    if not all(prompts) or (metric.endswith("_p50") and time in PAIRED):
+        return 1
+    pairs = zip((base, head), prompts, strict=True)
+    return max(min(round(side.work.sent / count) for side, count in pairs), 1)
 
 
 def too_few(metric: str, base: Sequence[Side], head: Sequence[Side]) -> str | None:
@@ -131,15 +145,25 @@ def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Po
 
 
 def _prior(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Policy) -> stats.Prior | None:
+    """Return what is known of one pair's noise beside the pairs: learnt or assumed, and what today shows.
+
+    Formula: with repetitions the error within a pair has two times (repetitions - 1) degrees of freedom a
+    pair; added to what is assumed of boots (known exactly) they grow by (total / within)^2 (Satterthwaite).
+    """
     floor = policy.learnt(metric)
-    if floor is not None:
-        return stats.Prior(sigma=floor.sigma, df=float(floor.weight))
     if len(base) >= OWN_NOISE_PAIRS:
-        return None
+        return stats.Prior(sigma=floor.sigma, df=float(floor.weight)) if floor is not None else None
+    both = list(zip(base, head, strict=True))
+    within = math.fsum(within_pair(metric, one, other) ** 2 for one, other in both) / len(both)
+    df = sum(2.0 * (_repetitions(metric, one, other) - 1) for one, other in both) or math.inf
+    if floor is not None:
+        calm = within <= floor.sigma**2 or math.isinf(df)
+        sigma = floor.sigma if calm else math.sqrt(within)
+        return stats.Prior(sigma=sigma, df=float(floor.weight) if calm else df)
     # Never the requests' own spread alone: they do not know how boots differ.
-    errors = [within_pair(metric, one, other) for one, other in zip(base, head, strict=True)]
-    within = math.fsum(error**2 for error in errors) / len(errors)
-    return stats.Prior(sigma=math.sqrt(2 * DEFAULT_BOOT_SIGMA**2 + within), df=math.inf)
+    total = 2 * DEFAULT_BOOT_SIGMA**2 + within
+    grown = df * (total / within) ** 2 if within else math.inf
+    return stats.Prior(sigma=math.sqrt(total), df=grown if grown < AS_GOOD_AS_KNOWN else math.inf)
 
 
 def _middle(metric: str, sides: Sequence[Side]) -> float:

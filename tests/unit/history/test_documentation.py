@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What docs/history.md and fixtures/history.toml say is what the code does."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -42,3 +43,15 @@ def test_the_example_reads_a_pack_back() -> None:
     scope: dict[str, Any] = {"text": pack_floats((0.1, float("inf")))}
     exec(block("python"), scope)
     assert list(scope["values"]) == [0.1, float("inf")]
+
+
+def test_the_alarm_rates_are_those_of_the_published_run() -> None:
+    published = json.loads((ROOT / "docs/results/alarm-rates.json").read_text(encoding="utf-8"))
+    found = {(row["source"], row["case"], row["floor"]): row for row in published["simulated"]}
+    for source in {row["source"] for row in published["simulated"]}:
+        cases = ("nothing changed", "TTFT 10 % slower", "TPOT 10 % slower")
+        still, ttft, tpot = (
+            [found[source, case, floor]["regressed"] for floor in ("assumed", "learnt")] for case in cases
+        )
+        line = f"| {source.removeprefix('boots ')} | {still[0]} | {still[1]} | {ttft[0]} / {ttft[1]} |"
+        assert f"{line} {tpot[0]} / {tpot[1]} |" in PAGE

@@ -290,3 +290,23 @@ def test_a_p95_of_ninety_requests_turns_red() -> None:
     head = Side(values={"ttft_p95": 168.0}, work=Work(sent=90, failed=0))
     one = compare_metric("ttft_p95", [base], [head], Policy())
     assert (one.change, one.gating) == (Change.REGRESSED, True)
+
+
+def _repeated(ttft_p95: float, spread: float) -> Side:
+    """Make a boot that sent 32 prompts three times; its P95 wavers by ``spread`` over the repetitions."""
+    times = {f"p{number}": 100.0 + number for number in range(32)}
+    work = replace(WORK, sent=96)
+    made = side(100.0, by_prompt={"ttft": times}, spread={"ttft_p95": spread}, work=work)
+    return replace(made, values={**made.values, "ttft_p95": ttft_p95})
+
+
+FLOOR = NoiseFloor(log_ratios=(0.02, -0.02) * 6)
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(floors={"ttft_p95": FLOOR})], ids=["assumed", "learnt"])
+def test_a_stall_in_one_repetition_is_no_slower_tail(policy: Policy) -> None:
+    # Each prompt's mean over repetitions is as ever; the P95 is not, and one repetition made it so.
+    stalled = compare_metric("ttft_p95", [_repeated(105, 0.006)], [_repeated(160, 0.178)], policy)
+    assert stalled.change is Change.INCONCLUSIVE
+    steady = compare_metric("ttft_p95", [_repeated(105, 0.006)], [_repeated(160, 0.008)], policy)
+    assert steady.change is Change.REGRESSED
