@@ -2,8 +2,8 @@
 """One client under test in a process of its own: send one load, print when it thinks tokens came.
 
 Run by ``client_fidelity.py``; the argument is a JSON object with ``client``, ``base_url``, ``model``,
-``streams``, ``tokens`` and ``stagger_s`` (starts are spread over that long). The answer is one JSON object:
-``cpu_s``, and per request ``id``, ``wanted_ns`` and ``chunk_ns``.
+``streams``, ``tokens`` and ``stagger_s`` (starts are spread over that long), the second the file to write the
+answer to, one JSON object: ``cpu_s``, and per request ``id``, ``wanted_ns`` and ``chunk_ns``.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 PROMPT = "count up from one"
@@ -217,7 +218,8 @@ def main() -> None:
     task = Task(**json.loads(sys.argv[1]))
     send(Task(**{**vars(task), "streams": 2, "tokens": 2, "stagger_s": 0.0}))
     cpu_s, samples = send(task)
-    print(json.dumps({"cpu_s": cpu_s, "samples": samples}))
+    # Into a file: clients' own logging may go to stdout.
+    Path(sys.argv[2]).write_text(json.dumps({"cpu_s": cpu_s, "samples": samples}))
 
 
 if __name__ == "__main__":
