@@ -138,6 +138,16 @@ def test_h96_connecting_is_not_in_the_first_token_time() -> None:
     assert second.sent_ns - second.scheduled_ns >= second.connect_ns
 
 
+def test_h96_sent_is_never_before_the_load_wanted_it_however_long_connecting_took() -> None:
+    """Sixteen connections are opened at once, each in more time than the first request then waits."""
+    with Scripted(saying(*stream())) as server:
+        run = run_load(plan(server.base_url, 16, concurrency=16))
+    for sample in run.samples:
+        assert sample.connect_ns is not None
+        assert sample.sent_ns is not None
+        assert sample.sent_ns >= sample.scheduled_ns
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_h62_nothing_is_ever_retried(status: int) -> None:
     answer = b"HTTP/1.1 %d X\r\nContent-Length: 2\r\nRetry-After: 0\r\n\r\n{}" % status

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work a second."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.metrics.making import MS, failed, request, run_of
 from vllm_perf.metrics import throughput
 from vllm_perf.metrics.measurement import MetricUnavailable
+from vllm_perf.spec.category import Category
 
 
 def test_request_throughput_counts_completed_requests_only() -> None:
@@ -13,7 +16,8 @@ def test_request_throughput_counts_completed_requests_only() -> None:
 
 
 def test_output_throughput_leaves_a_failed_request_out() -> None:
-    assert throughput.output_throughput(run_of(request(), request(), failed(), seconds=2)) == 3.0
+    cut = replace(request(), outcome=Category.TRUNCATED_STREAM)
+    assert throughput.output_throughput(run_of(request(), request(), failed(), cut, seconds=2)) == 3.0
 
 
 def test_output_throughput_takes_the_servers_count_not_the_chunks() -> None:
