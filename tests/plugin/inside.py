@@ -70,6 +70,7 @@ def _as_before(root: Path, env: Mapping[str, str]) -> Iterator[None]:
     modules, path, finders, environ = dict(sys.modules), list(sys.path), list(sys.meta_path), dict(os.environ)
     folder = Path.cwd()
     try:
+        os.environ.pop("PYTEST_XDIST_WORKER", None)  # of the session we are in, not of the one inside
         os.environ.update(env)
         os.chdir(root)
         yield
