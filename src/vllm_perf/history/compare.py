@@ -15,7 +15,7 @@ from vllm_perf.history.sides import UNUSABLE, side_of
 from vllm_perf.metrics.table import BY_NAME
 from vllm_perf.spec.history import HistorySpec
 from vllm_perf.verdict.comparison import compare_sides, overall
-from vllm_perf.verdict.noise import NoiseBook
+from vllm_perf.verdict.noise import CPU_BOOT_SIGMA, NoiseBook
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.types import Change, Comparison
 from vllm_perf.verdict.work import WorkKind
@@ -80,9 +80,15 @@ class Rules:
     history: HistorySpec = field(default_factory=HistorySpec)
 
     def of(self, head: RunRecord, key: SeriesKey) -> Policy:
-        """Return the policy with the floors of one cell's hardware and workload."""
-        hardware = floor_hardware(head.cell_of(key).environment, self.history.identity)
-        return replace(self.policy, floors={**self.policy.floors, **self.floors.of(hardware, key.workload)})
+        """Return the policy with the floors of one cell's hardware and workload.
+
+        Without a GPU, boots of a real engine (one with torch) differ more than the policy assumes of others.
+        """
+        where = head.cell_of(key).environment
+        floors = self.floors.of(floor_hardware(where, self.history.identity), key.workload)
+        on_cpu = not where.hardware.gpu_names and where.software.torch_version is not None
+        sigma = max(self.policy.boot_sigma, CPU_BOOT_SIGMA) if on_cpu else self.policy.boot_sigma
+        return replace(self.policy, floors={**self.policy.floors, **floors}, boot_sigma=sigma)
 
 
 def compare_run(

@@ -117,7 +117,7 @@ def _comparison(
         allowed_by=one.allowed_by,
         pairs=one.worse.pairs,
         missing_pairs=missing,
-        reason=wording.sentence(one, metric.unit, (low, high), change, 100 * (1 - policy.interval_alpha))
+        reason=wording.sentence(one, metric.unit, (low, high), change, policy)
         + (f"; not believed: {doubt}" if doubt else ""),
         gating=metric.gating,
         robust_ratio=wording.ratio_of(one, robust),

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from vllm_perf.metrics.percentiles import needed_requests, percentile_of_name
 from vllm_perf.metrics.table import BY_NAME
 from vllm_perf.verdict import statistics as stats
-from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.side import PAIRED, Side
 
@@ -161,7 +160,7 @@ def _prior(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Poli
         sigma = floor.sigma if calm else math.sqrt(within)
         return stats.Prior(sigma=sigma, df=float(floor.weight) if calm else df)
     # Never the requests' own spread alone: they do not know how boots differ.
-    total = 2 * DEFAULT_BOOT_SIGMA**2 + within
+    total = 2 * policy.boot_sigma**2 + within
     grown = df * (total / within) ** 2 if within else math.inf
     return stats.Prior(sigma=math.sqrt(total), df=grown if grown < AS_GOOD_AS_KNOWN else math.inf)
 

@@ -4,7 +4,7 @@
 import math
 
 from vllm_perf.verdict.evidence import Evidence
-from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA
+from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.types import Change
 
 
@@ -35,9 +35,7 @@ def amount(value: float) -> str:
     return f"{value:,.{min(digits, 3)}f}"
 
 
-def sentence(
-    one: Evidence, unit: str, interval: tuple[float, float], change: Change, confidence: float
-) -> str:
+def sentence(one: Evidence, unit: str, interval: tuple[float, float], change: Change, policy: Policy) -> str:
     """Say what was measured and why it got its verdict."""
     low, high = interval
     floor = "not learnt yet" if one.floor is None else share(one.floor)
@@ -45,11 +43,11 @@ def sentence(
     text = (
         f"{one.metric} {amount(one.base)} -> {amount(one.head)} {unit}:"
         f" {percent(ratio_of(one, one.worse.log_ratio))}"
-        f" ({confidence:.3g} % interval {percent(low)} to {percent(high)}), allowed"
+        f" ({100 * (1 - policy.interval_alpha):.3g} % interval {percent(low)} to {percent(high)}), allowed"
         f" {share(one.allowed)} ({one.allowed_by}), noise floor {floor}, {pairs} compared {one.how}"
     )
     if math.isinf(one.worse.df):
-        text += f", boots assumed to differ by {share(DEFAULT_BOOT_SIGMA)}"
+        text += f", boots assumed to differ by {share(policy.boot_sigma)}"
     return f"{text}: {_because(change)}"
 
 

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.history.builders import at, record, series
+from tests.unit.history.builders import at, environment, record, series
 from tests.unit.history.synthetic import Truth, made_up
 from vllm_perf.history.baseline import find_baselines
 from vllm_perf.history.compare import Rules, RunComparison, compare_run, mark_regressed
 from vllm_perf.history.entry import entry_of
+from vllm_perf.history.environment import Environment
 from vllm_perf.history.lineage import Lineage, Tier
 from vllm_perf.history.record import Repetition, RunRecord, SeriesKey, SeriesStatus, Work
 from vllm_perf.history.sides import by_prompt, side_of
 from vllm_perf.spec.history import HistorySpec
+from vllm_perf.verdict.noise import CPU_BOOT_SIGMA, DEFAULT_BOOT_SIGMA
 from vllm_perf.verdict.types import Change
 
 ANY = Lineage(tiers=(Tier(ranks=None),), past="any commit")
@@ -196,3 +198,14 @@ def test_a_number_that_means_nothing_is_no_value_of_a_side() -> None:
     side = side_of(bad, "initial", "chat")
     assert dict(side.values) == {"ttft_p50": 200.0}
     assert dict(side.unavailable) == {"ttft_p95": "throttled"}
+
+
+def test_a_real_engine_without_a_gpu_is_given_the_noise_that_such_boots_showed() -> None:
+    def sigma(where: Environment) -> float:
+        return Rules().of(record(env=where), SeriesKey("initial", "chat", "ttft_p50")).boot_sigma
+
+    gpu = environment()
+    cpu = replace(gpu, hardware=replace(gpu.hardware, gpu_names=()))
+    golden = replace(cpu, software=replace(cpu.software, torch_version=None))
+    assert sigma(cpu) == CPU_BOOT_SIGMA > DEFAULT_BOOT_SIGMA
+    assert sigma(gpu) == sigma(golden) == DEFAULT_BOOT_SIGMA
