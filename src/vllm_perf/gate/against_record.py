@@ -7,9 +7,10 @@ from pathlib import Path
 
 from vllm_perf.gate.sides import side_of
 from vllm_perf.history.baseline import Baseline, BaselineSet, find_baselines
+from vllm_perf.history.compare import Rules
 from vllm_perf.history.entry import RunEntry
 from vllm_perf.history.environment import Environment, Hardware
-from vllm_perf.history.floors import floor_hardware, read_floors
+from vllm_perf.history.floors import read_floors
 from vllm_perf.history.record import RunRecord, SeriesKey
 from vllm_perf.history.reference import Search, search_for
 from vllm_perf.history.store import Store, StoreError
@@ -18,11 +19,9 @@ from vllm_perf.spec.history import HistorySpec, IdentitySpec
 from vllm_perf.verdict.comparison import compare_metric
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.types import Change
-from vllm_perf.verdict.work import WorkKind
 
 # What one boot can be judged by; the tails of one boot are mostly luck.
 METRICS = ("ttft_p50", "tpot_p50", "output_throughput")
-FLAGS_MAY_CHANGE = frozenset({WorkKind.CACHE_HITS, WorkKind.PREEMPTIONS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,8 @@ def judge(history: Path, record: RunRecord, ref: str, allowed: float) -> list[Ju
     search = search_for(store, ref, directory=Path.cwd(), suite=record.suite)
     found = find_baselines(search.runs, record, lineage=search.lineage, policy=HistorySpec())
     keys = [key for key in record.by_key if key.metric in METRICS]
-    return [_judge(key, found, _Stored(store, search, record, history), allowed) for key in keys]
+    rules = Rules(policy=Policy(allowed=allowed), floors=read_floors(history))
+    return [_judge(key, found, _Stored(store, search, record, rules)) for key in keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,17 @@ class _Stored:
     store: Store
     search: Search
     record: RunRecord
-    history: Path
+    rules: Rules
 
 
-def _judge(key: SeriesKey, found: BaselineSet, stored: _Stored, allowed: float) -> Judged:
+def _judge(key: SeriesKey, found: BaselineSet, stored: _Stored) -> Judged:
     baseline: Baseline | None = found.found.get(key)
     if baseline is None:
         missing = found.missing.get(key)
         return Judged(key=key, change=None, reason=missing.reason if missing else "no baseline")
     base = stored.search.load(stored.store, baseline.run)
     before, after = _cell(base, key), _cell(stored.record, key)
-    policy = _policy(before, after, stored.history, allowed)
+    policy = stored.rules.between(base, stored.record, key)
     one = compare_metric(key.metric, [side_of(before)], [side_of(after)], policy)
     return Judged(key=key, change=one.change, reason=one.reason)
 
@@ -87,21 +87,6 @@ def _cell(record: RunRecord, key: SeriesKey) -> CellResult:
     where = (key.engine, key.workload)
     series = tuple(one for one in record.series if (one.engine, one.workload) == where)
     return CellResult(engine=key.engine, workload=key.workload, cell=record.by_cell[where], series=series)
-
-
-def _policy(before: CellResult, after: CellResult, history: Path, allowed: float) -> Policy:
-    was, now = _environment(before), _environment(after)
-    flags_differ = was.software.engine_args != now.software.engine_args
-    return Policy(
-        allowed=allowed,
-        floors=read_floors(history).of(floor_hardware(now, IdentitySpec()), after.workload),
-        expected_differences=FLAGS_MAY_CHANGE if flags_differ else frozenset(),
-    )
-
-
-def _environment(cell: CellResult) -> Environment:
-    assert cell.cell is not None
-    return cell.cell.environment
 
 
 def _fits(run: RunEntry, hardware: Hardware, engines: Sequence[str]) -> bool:

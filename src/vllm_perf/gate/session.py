@@ -15,16 +15,13 @@ from vllm_perf.gate.plan import Limits
 from vllm_perf.gate.runner import Outcome, Runner
 from vllm_perf.gate.summary import Summary
 from vllm_perf.history.collect import probe_hardware
+from vllm_perf.history.compare import ARGUMENTS_MAY_CHANGE
 from vllm_perf.history.git import describe_suite
 from vllm_perf.lab.machine import Machine
 from vllm_perf.lab.measure import Bench
 from vllm_perf.spec.workload import WorkloadSpec
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.sequential import SideName
-from vllm_perf.verdict.work import WorkKind
-
-# Where the two sides are configured differently, hitting the cache more or less is the difference under test.
-CONFIGURED = frozenset({WorkKind.CACHE_HITS, WorkKind.PREEMPTIONS})
 
 
 class Reporter(Protocol):
@@ -71,12 +68,13 @@ class GateRequest:
         Raises:
             StoreError: the floors' file is damaged.
         """
+        # Where the sides are configured differently, hitting the cache more or less is what is under test.
         base, head = self.sides["base"].engine, self.sides["head"].engine
         configured = (base.model, base.flags, base.env) != (head.model, head.flags, head.env)
         return Policy(
             allowed=self.allowed,
             floors=floors.read(workload),
-            expected_differences=CONFIGURED if configured else frozenset(),
+            expected_differences=ARGUMENTS_MAY_CHANGE if configured else frozenset(),
         )
 
 

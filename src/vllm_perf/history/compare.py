@@ -90,6 +90,13 @@ class Rules:
         sigma = max(self.policy.boot_sigma, CPU_BOOT_SIGMA) if on_cpu else self.policy.boot_sigma
         return replace(self.policy, floors={**self.policy.floors, **floors}, boot_sigma=sigma)
 
+    def between(self, base: RunRecord, head: RunRecord, key: SeriesKey) -> Policy:
+        """Return the policy for one cell of two runs: other engine arguments may change its caching."""
+        policy = self.of(head, key)
+        if _arguments(base, key) == _arguments(head, key):
+            return policy
+        return replace(policy, expected_differences=policy.expected_differences | ARGUMENTS_MAY_CHANGE)
+
 
 def compare_run(
     head: RunRecord, baselines: BaselineSet, load: Load, rules: Rules, warnings: tuple[str, ...] = ()
@@ -125,10 +132,7 @@ def _compare_cell(
 ) -> dict[SeriesKey, Compared]:
     first = next(iter(members)).key
     sides = [side_of(record, first.engine, first.workload) for record in (base, head)]
-    policy = rules.of(head, first)
-    if _arguments(base, first) != _arguments(head, first):
-        policy = replace(policy, expected_differences=policy.expected_differences | ARGUMENTS_MAY_CHANGE)
-    known = {one.metric: one for one in compare_sides(sides[:1], sides[1:], policy)}
+    known = {one.metric: one for one in compare_sides(sides[:1], sides[1:], rules.between(base, head, first))}
     return {
         member.key: Compared(
             key=member.key,
