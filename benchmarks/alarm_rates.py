@@ -51,6 +51,9 @@ ALLOWED = float(next(option.default for option in OPTIONS if option.name == "all
 NOISES: Mapping[str, Noise] = {
     "boots 0.2 %": Noise(boot_common=0.001, boot_own=0.001, ttft_residual=0.01, tpot_residual=0.005),
     "boots 0.5 %": Noise(boot_common=0.004, boot_own=0.003, ttft_residual=0.08),
+    "boots 0.5 %, one in 20 stalled": Noise(
+        boot_common=0.004, boot_own=0.003, ttft_residual=0.08, stalled_boots=0.05
+    ),
     "boots 1.5 %": Noise(),
     "boots 3 %": Noise(boot_common=0.024, boot_own=0.018),
 }

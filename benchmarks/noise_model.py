@@ -7,6 +7,7 @@ prompt    the same for this prompt in every boot: its length, its place in the a
 residual  this request in this boot: scheduling, neighbours; AR(1) along the run
 boot      one draw a boot for all metrics and one for each: memory layout, clocks, graph capture
 drift     the machine warming up or filling: linear in the boot's index, and a random walk
+stall     now and then a whole boot that the host slows down, by an exponentially distributed amount
 """
 
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ class Noise:
     autocorrelation: float = 0.5
     drift_per_boot: float = 0.0
     walk_per_boot: float = 0.0
+    stalled_boots: float = 0.0
+    stall: float = 0.06
     requests: int = 200
 
 
@@ -56,6 +59,8 @@ class Machine:
         noise, rng = self._noise, self._rng
         self._drift += noise.drift_per_boot + rng.normal(0, noise.walk_per_boot)
         common = self._drift + rng.normal(0, noise.boot_common)
+        if noise.stalled_boots and rng.random() < noise.stalled_boots:
+            common += rng.exponential(noise.stall)
         ttft_share, tpot_share = SHAPES[shape]
         own = rng.normal(0, noise.boot_own, 2)
         slower = np.log1p(slowdown)

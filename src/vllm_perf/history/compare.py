@@ -10,12 +10,12 @@ from vllm_perf.history.attribution import Attribution, attribute
 from vllm_perf.history.baseline import Baseline, BaselineSet
 from vllm_perf.history.entry import RunEntry
 from vllm_perf.history.floors import floor_hardware
-from vllm_perf.history.record import RunRecord, Series, SeriesKey, SeriesStatus
+from vllm_perf.history.record import Cell, RunRecord, Series, SeriesKey, SeriesStatus
 from vllm_perf.history.sides import UNUSABLE, side_of
 from vllm_perf.metrics.table import BY_NAME
 from vllm_perf.spec.history import HistorySpec
 from vllm_perf.verdict.comparison import compare_sides, overall
-from vllm_perf.verdict.noise import CPU_BOOT_SIGMA, NoiseBook
+from vllm_perf.verdict.noise import CPU_BOOTS, GPU_BOOTS, STEADY_BOOTS, BootNoise, NoiseBook
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.types import Change, Comparison
 from vllm_perf.verdict.work import WorkKind
@@ -24,6 +24,8 @@ from vllm_perf.verdict.work import WorkKind
 # how much slower it gets is the very question.
 ARGUMENTS_MAY_CHANGE = frozenset({WorkKind.CACHE_HITS, WorkKind.PREEMPTIONS})
 Load = Callable[[RunEntry], RunRecord]
+# How the golden engine's answer to ``/version`` ends.
+GOLDEN_VERSION = "+golden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +82,10 @@ class Rules:
     history: HistorySpec = field(default_factory=HistorySpec)
 
     def of(self, head: RunRecord, key: SeriesKey) -> Policy:
-        """Return the policy with the floors of one cell's hardware and workload.
-
-        Without a GPU, boots of a real engine (one with torch) differ more than the policy assumes of others.
-        """
-        where = head.cell_of(key).environment
-        floors = self.floors.of(floor_hardware(where, self.history.identity), key.workload)
-        on_cpu = not where.hardware.gpu_names and where.software.torch_version is not None
-        sigma = max(self.policy.boot_sigma, CPU_BOOT_SIGMA) if on_cpu else self.policy.boot_sigma
-        return replace(self.policy, floors={**self.policy.floors, **floors}, boot_sigma=sigma)
+        """Return the policy with the floors of one cell's hardware and workload, and what boots differ by."""
+        cell = head.cell_of(key)
+        floors = self.floors.of(floor_hardware(cell.environment, self.history.identity), key.workload)
+        return replace(self.policy, floors={**self.policy.floors, **floors}, boots=boots_of(cell))
 
     def between(self, base: RunRecord, head: RunRecord, key: SeriesKey) -> Policy:
         """Return the policy for one cell of two runs: other engine arguments may change its caching."""
@@ -96,6 +93,22 @@ class Rules:
         if _arguments(base, key) == _arguments(head, key):
             return policy
         return replace(policy, expected_differences=policy.expected_differences | ARGUMENTS_MAY_CHANGE)
+
+
+def boots_of(cell: Cell) -> BootNoise:
+    """Return what boots are assumed to differ by: a real engine's by its hardware, else a golden one's.
+
+    A server that someone else runs is taken for a real one unless it says that it is golden; of its hardware
+    nothing is known but what this machine has.
+    """
+    hardware, software = cell.environment.hardware, cell.environment.software
+    if cell.facts.external:
+        golden = (software.vllm_version or "").endswith(GOLDEN_VERSION)
+    else:
+        golden = software.torch_version is None
+    if golden:
+        return STEADY_BOOTS
+    return GPU_BOOTS if hardware.gpu_names else CPU_BOOTS
 
 
 def compare_run(

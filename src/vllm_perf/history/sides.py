@@ -36,6 +36,8 @@ def side_of_cell(cell: Cell, series: Iterable[Series]) -> Side:
         by_prompt={time: by_prompt(known.get(f"{time}_p50"), cell) for time in PAIRED},
         spread={one.metric: spread for one in usable if (spread := _spread(one)) is not None},
         work=work_of(cell, known.get("prefix_hit_rate")),
+        at_once=cell.environment.workload.concurrency or 1,
+        repetitions=max(len(cell.repetitions), 1),
     )
 
 

@@ -29,7 +29,11 @@ class Option(NamedTuple):
 
 OPTIONS: tuple[Option, ...] = (
     Option(
-        "profile", "value", "full", "quick: one repetition, chat only; full: everything", ("quick", "full")
+        "profile",
+        "value",
+        "full",
+        "quick: the last rung under chat; full: everything",
+        ("quick", "full"),
     ),
     Option("ladder", "value", None, "ladder of the engines file to climb (default: the platform's first)"),
     Option("engine", "list", (), "measure only this engine (repeatable)"),

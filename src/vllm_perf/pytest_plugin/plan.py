@@ -112,6 +112,9 @@ def _rungs(config: PerfConfig, ladder: Ladder) -> tuple[str, ...]:
 
 
 def _fit(workload: WorkloadSpec, config: PerfConfig) -> WorkloadSpec:
-    """Return the workload with the repetitions that were asked for; where it must be quick that is one."""
-    repetitions = config.repetitions or (1 if config.profile == "quick" else workload.repetitions)
-    return workload.model_copy(update={"repetitions": repetitions})
+    """Return the workload with the repetitions that were asked for, else its own.
+
+    Also where it must be quick: they cost seconds beside a boot, and without them nobody knows what they
+    would differ by.
+    """
+    return workload.model_copy(update={"repetitions": config.repetitions or workload.repetitions})

@@ -24,9 +24,9 @@ def gain(head: Series | None, base: Series | None) -> Gain | None:
     """
     better, worse = (base, head) if head is not None and head.direction == "lower" else (head, base)
     after, before = _estimate(better), _estimate(worse)
-    if after is None or before is None:
+    if head is None or after is None or before is None:
         return None
-    found = gain_over(after, before)
+    found = gain_over(after, before, head.metric)
     if found.low == 0 or found.high == math.inf:
         return Gain(value=found.value)
     return Gain(value=found.value, low=found.low, high=found.high)

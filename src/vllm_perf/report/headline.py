@@ -11,6 +11,8 @@ Budgets = Mapping[tuple[str, str], Sequence[BudgetVerdict]]
 # How tests ended ("passed", "failed", "no verdict", ...), each with what it said.
 Ended = Mapping[str, Sequence[str]]
 FAILED, NO_VERDICT = "failed", "no verdict"
+# Else a reader would hold the exit code for a lie.
+UNASSERTED = " (seen only: no test of this session fails on it, so the exit code does not say it)"
 
 
 def judge(
@@ -42,7 +44,8 @@ def _worse(
 ) -> tuple[Headline, str] | None:
     over = [one for one in outcomes if one.status is Status.FAIL]
     if comparison is not None and comparison.regressed:
-        return Headline.REGRESSED, "; ".join(_told(one) for one in comparison.regressed[:3])
+        told = "; ".join(_told(one) for one in comparison.regressed[:3])
+        return Headline.REGRESSED, told + (UNASSERTED if ended and not ended.get(FAILED) else "")
     if over:
         return Headline.OVER_BUDGET, "; ".join(f"{one.metric}: {one.reason}" for one in over[:3])
     return (Headline.FAILED, _said(ended[FAILED])) if ended.get(FAILED) else None

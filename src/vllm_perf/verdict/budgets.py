@@ -130,7 +130,7 @@ def _gain(measurement: Measurement, baseline: Measurement | None, name: str) -> 
             f"a gain needs two positive values: {measurement.metric} is {measurement.value:g}, that of {name}"
             f" {baseline.value:g}"
         )
-    found = gain_over(_estimate(after), _estimate(before))
+    found = gain_over(_estimate(after), _estimate(before), measurement.metric)
     return replace(
         after,
         value=found.value,

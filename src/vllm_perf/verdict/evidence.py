@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from vllm_perf.metrics.percentiles import needed_requests, percentile_of_name
 from vllm_perf.metrics.table import BY_NAME
 from vllm_perf.verdict import statistics as stats
+from vllm_perf.verdict.noise import ASSUMED_PAIRS
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.side import PAIRED, Side
 
@@ -19,6 +20,8 @@ BY_PROMPT = "prompt by prompt"
 BY_VALUE = "value by value"
 # From this many pairs on they carry their own noise; fewer lean on a learnt or assumed floor.
 OWN_NOISE_PAIRS = 3
+# Of fewer waves of a closed loop, sent once, nobody can say how the next ones would differ.
+MIN_WAVES = 4
 # Student's quantiles with more degrees of freedom are the normal ones to a percent.
 AS_GOOD_AS_KNOWN = 200
 
@@ -76,41 +79,76 @@ def pair_ratio(metric: str, base: Side, head: Side) -> PairRatio | None:
     return PairRatio(log_ratio=math.log(after / before), how=BY_VALUE)
 
 
-def within_pair(metric: str, base: Side, head: Side) -> float:
-    """Return the standard error of one pair's log ratio that its requests alone account for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """What one pair's requests alone account for: the error of its log ratio, and its degrees of freedom."""
+
+    error: float
+    df: float
+
+
+def within_pair(metric: str, base: Side, head: Side) -> Within:
+    """Return what the requests of one pair alone make its log ratio uncertain by.
 
     Taken over the prompts that both sides answered, so that what the prompts themselves differ by, which
     both sides share, is not noise; a rate is as uncertain as the requests' whole times. Without common
-    prompts it is what both sides' own intervals stand for.
+    prompts it is what both sides' own intervals stand for. Where there are repetitions it is at least what
+    those differ by: requests that were sent at once share one burst, and thousands of them are one event.
     """
     known = BY_NAME[metric]
     time = "e2el" if known.kind == "rate" else metric.rsplit("_", 1)[0]
+    repetitions = _repetitions(time, base, head)
+    df = 2.0 * (repetitions - 1) if repetitions > 1 else math.inf
+    between = math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0))
     both = stats.common_times(base.by_prompt.get(time, {}), head.by_prompt.get(time, {}))
-    if both is not None:
-        typical = known.kind == "rate" or metric.endswith("_p50")
-        found = stats.batch_error(*both) if typical else stats.resampled_error(*both, known.quantile)
-        if found is not None and _repetitions(metric, base, head) == 1:
-            return found
-        # A prompt's mean over repetitions hides a stall that met one of them; the values do not.
-        return max(found or 0.0, math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0)))
-    return math.hypot(base.spread.get(metric, 0.0), head.spread.get(metric, 0.0))
+    if both is None:
+        return Within(error=between, df=df)
+    typical = known.kind == "rate" or metric.endswith("_p50")
+    at_once = max(base.at_once, head.at_once)
+    found = (
+        stats.batch_error(*both, at_once)
+        if typical
+        else stats.resampled_error(*both, known.quantile, at_once)
+    )
+    if found is not None and repetitions == 1:
+        return Within(error=found, df=df)
+    return Within(error=max(found or 0.0, between), df=df)
 
 
-def _repetitions(metric: str, base: Side, head: Side) -> int:
-    """Return how often each boot sent the prompts behind a value; 1 where they are compared one by one."""
-    time = "e2el" if BY_NAME[metric].kind == "rate" else metric.rsplit("_", 1)[0]
+def _repetitions(time: str, base: Side, head: Side) -> int:
+    """Return how often each boot sent the prompts behind a value."""
     prompts = [len(side.by_prompt.get(time, {})) for side in (base, head)]
-    if not all(prompts) or (metric.endswith("_p50") and time in PAIRED):
+    if not all(prompts):
         return 1
     pairs = zip((base, head), prompts, strict=True)
     return max(min(round(side.work.sent / count) for side, count in pairs), 1)
 
 
 def too_few(metric: str, base: Sequence[Side], head: Sequence[Side]) -> str | None:
-    """Return why a percentile cannot turn red: fewer requests a side than it needs to mean anything.
+    """Return why a metric cannot turn red: too few requests a side, or too few bursts, to mean anything.
 
-    The P95 of ten requests is their slowest one; a single hiccup would be a regression.
+    The P95 of ten requests is their slowest one; a single hiccup would be a regression. And 128 requests of
+    which 64 are always under way are two bursts, however many requests that is.
     """
+    return _one_burst(base, head) or _few_requests(metric, base, head)
+
+
+def _one_burst(base: Sequence[Side], head: Sequence[Side]) -> str | None:
+    """Tell of single boots that sent few waves once: what repetitions, or other boots, show, they cannot."""
+    if len(base) > 1:
+        return None
+    for side in (*base, *head):
+        waves = side.work.sent / side.at_once
+        if side.at_once > 1 and side.repetitions == 1 and waves < MIN_WAVES:
+            return (
+                f"shown, not judged: {side.work.sent} requests at {side.at_once} at once, sent once, are"
+                f" {waves:.3g} bursts; give the workload repetitions, or at least {MIN_WAVES} times as many"
+                " requests as run at once"
+            )
+    return None
+
+
+def _few_requests(metric: str, base: Sequence[Side], head: Sequence[Side]) -> str | None:
     quantile = percentile_of_name(metric)
     if quantile is None:
         return None
@@ -153,14 +191,16 @@ def _prior(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Poli
     if len(base) >= OWN_NOISE_PAIRS:
         return stats.Prior(sigma=floor.sigma, df=float(floor.weight)) if floor is not None else None
     both = list(zip(base, head, strict=True))
-    within = math.fsum(within_pair(metric, one, other) ** 2 for one, other in both) / len(both)
-    df = sum(2.0 * (_repetitions(metric, one, other) - 1) for one, other in both) or math.inf
+    found = [within_pair(metric, one, other) for one, other in both]
+    within = math.fsum(one.error**2 for one in found) / len(found)
+    df = math.fsum(one.df for one in found)
     if floor is not None:
-        calm = within <= floor.sigma**2 or math.isinf(df)
-        sigma = floor.sigma if calm else math.sqrt(within)
-        return stats.Prior(sigma=sigma, df=float(floor.weight) if calm else df)
+        learnt = floor.cautious_sigma(policy.boots.of(metric))
+        calm = within <= learnt**2 or math.isinf(df)
+        sigma = learnt if calm else math.sqrt(within)
+        return stats.Prior(sigma=sigma, df=float(floor.weight + ASSUMED_PAIRS) if calm else df)
     # Never the requests' own spread alone: they do not know how boots differ.
-    total = 2 * policy.boot_sigma**2 + within
+    total = 2 * policy.boots.of(metric) ** 2 + within
     grown = df * (total / within) ** 2 if within else math.inf
     return stats.Prior(sigma=math.sqrt(total), df=grown if grown < AS_GOOD_AS_KNOWN else math.inf)
 

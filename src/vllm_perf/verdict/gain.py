@@ -4,7 +4,7 @@
 import math
 from typing import NamedTuple
 
-from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA
+from vllm_perf.verdict.noise import GPU_BOOTS
 
 Z_95 = 1.96
 
@@ -17,14 +17,14 @@ class Estimate(NamedTuple):
     high: float = math.inf
 
 
-def gain_over(better: Estimate, worse: Estimate) -> Estimate:
-    """Return better ÷ worse.
+def gain_over(better: Estimate, worse: Estimate, metric: str) -> Estimate:
+    """Return better ÷ worse, two values of ``metric``.
 
-    Formula: the interval joins both sides' distances to their ends and how boots differ (2 %, each side
-    booted once) in quadrature on the log scale.
+    Formula: the interval joins both sides' distances to their ends and how boots differ (as on a GPU, each
+    side booted once) in quadrature on the log scale.
     """
     gain = better.value / worse.value
-    boots = Z_95 * math.sqrt(2) * DEFAULT_BOOT_SIGMA
+    boots = Z_95 * math.sqrt(2) * GPU_BOOTS.of(metric)
     down = math.hypot(_log(better.value, better.low), _log(worse.high, worse.value), boots)
     up = math.hypot(_log(better.high, better.value), _log(worse.value, worse.low), boots)
     return Estimate(value=gain, low=gain * math.exp(-down), high=gain * math.exp(up))

@@ -7,22 +7,43 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Until A/A pairs are there: the standard deviation of a value between two boots of one engine, as a share.
-# Assumed, not learnt: above what quiet machines show, below the change worth reporting (10 %).
-DEFAULT_BOOT_SIGMA = 0.02
-# The same for a real engine without a GPU. Two runs of the unchanged CPU ladder on two shared cores differed
-# by 2.7 % (TTFT P50) and 4.1 % (TPOT P50, throughput) a boot, over 15 cells: rounded up.
-CPU_BOOT_SIGMA = 0.05
 # Past A/A pairs weigh at most this many degrees of freedom against the pairs at hand, so that a learnt
 # quiet past cannot outvote a noisy today.
 MAX_WEIGHT = 12
 # A pair further out than this many robust deviations is pulled in: one stalled host is not the floor.
 CLIP = 3.0
+# What is assumed of boots goes on counting as much as this many A/A pairs. A dozen pairs of one quiet hour
+# have not met the moment in which the host takes the CPU away (docs/results/alarm-rates.md: what that costs).
+ASSUMED_PAIRS = 6
 NORMAL_CONSISTENCY = 1.4826
 KEPT = 200
 Z = 1.96
 
 Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootNoise:
+    """What boots of one engine are assumed to differ by until A/A pairs teach it.
+
+    Standard deviations of ln(value) between boots, as shares: ``first_token`` for the times up to it (they
+    hang on the host's CPU), ``rest`` for everything else.
+    """
+
+    first_token: float
+    rest: float
+
+    def of(self, metric: str) -> float:
+        """Return the one that holds for a metric."""
+        return self.first_token if metric.startswith(("ttft", "ttfa")) else self.rest
+
+
+# An engine with no hardware of its own to waver: the golden one.
+STEADY_BOOTS = BootNoise(first_token=0.02, rest=0.02)
+# What unchanged ladders showed, measured twice, rounded up for the few boots that it was (docs/results/
+# alarm-rates.md, "Real engines"): on an H200, and for vLLM on two shared CPU cores.
+GPU_BOOTS = BootNoise(first_token=0.07, rest=0.03)
+CPU_BOOTS = BootNoise(first_token=0.08, rest=0.08)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +72,17 @@ class NoiseFloor:
     def weight(self) -> int:
         """Return the degrees of freedom it brings to a comparison."""
         return min(len(self.log_ratios), MAX_WEIGHT)
+
+    def cautious_sigma(self, boot_sigma: float) -> float:
+        """Return the standard deviation for single boots, which cannot show how noisy today is.
+
+        Formula: sqrt((n sigma^2 + 6 * 2 boot_sigma^2) / (n + 6)), the mean of a scaled inverse chi-square
+        prior worth 6 pairs with ``n`` learnt ones; never below sigma: a noisy past is believed at once.
+        """
+        n = len(self.log_ratios)
+        assumed = 2 * boot_sigma**2
+        mixed = (n * self.sigma**2 + ASSUMED_PAIRS * assumed) / (n + ASSUMED_PAIRS)
+        return max(self.sigma, math.sqrt(mixed))
 
     def share(self, pairs: int) -> float:
         """Return the floor of a comparison of ``pairs`` pairs: exp(1.96 sigma / sqrt(pairs)) - 1.

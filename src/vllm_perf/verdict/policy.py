@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vllm_perf.metrics.table import BY_NAME, Metric
-from vllm_perf.verdict.noise import DEFAULT_BOOT_SIGMA, NoiseFloor
+from vllm_perf.verdict.noise import STEADY_BOOTS, BootNoise, NoiseFloor
 from vllm_perf.verdict.work import WorkKind
 
 # A standard deviation from fewer A/A pairs than this is itself mostly noise.
@@ -23,7 +23,7 @@ class Policy:
     miss the truth with chance ``interval_alpha``. ``floors`` are learnt noise floors by metric.
     ``expected_differences`` names work that is meant to differ because the sides' configurations do (cache
     hits where head switches prefix caching off); it is told but does not stop the comparison.
-    ``boot_sigma`` is what boots are assumed to differ by (a standard deviation, as a share) without a floor.
+    ``boots`` is what boots are assumed to differ by where no floor was learnt.
     ``max_pairs`` is how far "pairs missing" looks.
     """
 
@@ -33,7 +33,7 @@ class Policy:
     interval_alpha: float = 0.05
     floors: Mapping[str, NoiseFloor] = field(default_factory=dict)
     expected_differences: frozenset[WorkKind] = frozenset()
-    boot_sigma: float = DEFAULT_BOOT_SIGMA
+    boots: BootNoise = STEADY_BOOTS
     max_pairs: int = 100
 
     def learnt(self, metric: str) -> NoiseFloor | None:

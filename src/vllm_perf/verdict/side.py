@@ -47,7 +47,9 @@ class Side:
 
     ``values``: metric to value. ``unavailable``: metric to the reason why it has none. ``by_prompt``: time
     ("ttft") to prompt to milliseconds, in the order of sending, for pairing. ``spread``: metric to the
-    standard error of ln(value) within this boot. ``reasons``: why it may not be judged.
+    standard error of ln(value) within this boot. ``at_once``: requests always under way (closed loop; 1
+    where they arrive by themselves). ``repetitions``: how often the load was sent. ``reasons``: why it may
+    not be judged.
     """
 
     values: Mapping[str, float]
@@ -55,6 +57,8 @@ class Side:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     by_prompt: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     spread: Mapping[str, float] = field(default_factory=dict)
+    at_once: int = 1
+    repetitions: int = 1
     reasons: tuple[InvalidReason, ...] = ()
 
 
@@ -75,6 +79,8 @@ def side_from_runs(
             name: spread for name, one in measured.items() if (spread := _spread(one, len(runs))) is not None
         },
         work=work_of(runs),
+        at_once=workload.arrival.concurrency or 1 if workload.arrival.kind == "closed" else 1,
+        repetitions=max(len(runs), 1),
         reasons=reasons,
     )
 

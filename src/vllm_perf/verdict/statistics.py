@@ -97,25 +97,26 @@ def typical(log_ratios: Floats) -> float:
     return float(np.sort(log_ratios)[cut : log_ratios.size - cut].mean())
 
 
-def batch_error(base: Floats, head: Floats) -> float | None:
+def batch_error(base: Floats, head: Floats, at_once: int = 1) -> float | None:
     """Return the standard error of :func:`typical` within one pair, from batches of successive prompts.
 
-    Successive requests share the queue they waited in; batches of them are nearly independent. ``None``
-    for fewer than 4 batches.
+    Successive requests share the queue they waited in; batches of them, no smaller than the ``at_once`` that
+    are always under way, are nearly independent. ``None`` for fewer than 4 batches.
     """
-    count = min(BATCHES, base.size // MIN_BATCH)
+    count = min(BATCHES, base.size // max(MIN_BATCH, at_once))
     if count < MIN_BATCHES:
         return None
     means = [typical(batch) for batch in np.array_split(np.log(head / base), count)]
     return float(np.std(means, ddof=1)) / math.sqrt(count)
 
 
-def resampled_error(base: Floats, head: Floats, quantile: float | None) -> float | None:
+def resampled_error(base: Floats, head: Floats, quantile: float | None, at_once: int = 1) -> float | None:
     """Return the standard error of ln(head / base) of a percentile (or the mean) within one pair.
 
-    Bootstrap over batches of successive prompts, both sides drawn together. ``None`` for fewer than 4.
+    Bootstrap over batches of successive prompts, as :func:`batch_error` makes them, both sides drawn
+    together. ``None`` for fewer than 4.
     """
-    count = base.size // MIN_BATCH
+    count = base.size // max(MIN_BATCH, at_once)
     if count < MIN_BATCHES:
         return None
     batches = np.repeat(np.arange(count), [part.size for part in np.array_split(base, count)])

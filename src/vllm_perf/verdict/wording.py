@@ -3,7 +3,7 @@
 
 import math
 
-from vllm_perf.verdict.evidence import Evidence
+from vllm_perf.verdict.evidence import OWN_NOISE_PAIRS, Evidence
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.types import Change
 
@@ -46,8 +46,8 @@ def sentence(one: Evidence, unit: str, interval: tuple[float, float], change: Ch
         f" ({100 * (1 - policy.interval_alpha):.3g} % interval {percent(low)} to {percent(high)}), allowed"
         f" {share(one.allowed)} ({one.allowed_by}), noise floor {floor}, {pairs} compared {one.how}"
     )
-    if math.isinf(one.worse.df):
-        text += f", boots assumed to differ by {share(policy.boot_sigma)}"
+    if one.floor is None and one.worse.pairs < OWN_NOISE_PAIRS:
+        text += f", boots assumed to differ by {share(policy.boots.of(one.metric))}"
     return f"{text}: {_because(change)}"
 
 

@@ -71,7 +71,10 @@ def test_a_regression_names_metric_numbers_interval_allowed_and_floor() -> None:
 def test_a_regression_says_which_part_of_the_time_moved() -> None:
     base, head = with_stages(20.0, ttft_ms=30.0), with_stages(1_560.0, ttft_ms=1_571.0)
     text = summary(Change.REGRESSED, SLOWER, pairs=(pair(base, head),)).markdown()
-    assert "- chat, ttft_p50: prefill 20 → 1.56e+03 ms (+1.54e+03); not: client 9 → 10 ms (+1)" in text
+    assert (
+        "- chat, ttft_p50: prefill 20 → 1.56e+03 ms (+1.54e+03); not: outside the engine 9 → 10 ms (+1)"
+        in text
+    )
 
 
 def test_stages_that_nobody_tells_are_said_to_be_unknown() -> None:

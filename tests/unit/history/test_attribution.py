@@ -25,13 +25,13 @@ def test_the_stage_that_grew_is_named_with_its_numbers() -> None:
     # client: 200 - 190 = 10, 230 - 219 = 11
     assert found.moved == ("prefill",)
     assert found.sentence() == (
-        "prefill 180 → 208 ms (+28); not: queue 10 → 11 ms (+1), client 10 → 11 ms (+1)"
+        "prefill 180 → 208 ms (+28); not: queue 10 → 11 ms (+1), outside the engine 10 → 11 ms (+1)"
     )
 
 
 def test_a_slower_client_is_named() -> None:
     found = attribute(TTFT, run(200.0, queue=10.0, prefill=180.0), run(240.0, queue=10.0, prefill=180.0))
-    assert found.moved == ("client",)
+    assert found.moved == ("outside the engine",)
 
 
 def test_two_stages_that_share_the_change_are_both_named() -> None:

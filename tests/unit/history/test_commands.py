@@ -23,7 +23,7 @@ from vllm_perf.history.store import Store
 def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     store = Store(tmp_path / "history")
-    for number, truth in enumerate((Truth(seed=1), Truth(seed=2), Truth(seed=3, slower="fp8", ttft=1.25))):
+    for number, truth in enumerate((Truth(seed=1), Truth(seed=2), Truth(seed=3, slower="fp8", ttft=1.4))):
         suite = Suite(commit="a" * 40, branch="main", dirty=False)
         store.save(made_up(f"{number}{number}{number}{number}", truth, created=at(number), suite=suite))
     return store.directory

@@ -16,14 +16,14 @@ A, B = Suite(commit="a" * 40), Suite(commit="b" * 40)
 
 def test_the_paragraph_says_everything_a_reader_needs() -> None:
     base = replace(BASE, suite=A)
-    head = replace(made_up("head", Truth(seed=2, slower="fp8", ttft=1.25), vllm="0.33.0"), suite=B)
+    head = replace(made_up("head", Truth(seed=2, slower="fp8", ttft=1.4), vllm="0.33.0"), suite=B)
     one = compared(head, base).of(SLOWER)
     assert one is not None
     lines = explain(one, base, head).splitlines()
-    assert lines[0].startswith("ttft_p50[fp8-chat] regressed: ttft_p50 205.8 -> 264.7 ms: +26.3 %")
+    assert lines[0].startswith("ttft_p50[fp8-chat] regressed: ttft_p50 205.8 -> 296.5 ms: +41.4 %")
     assert "interval" in lines[0]
     assert "noise floor" in lines[0]
-    assert lines[1].startswith("  what moved: prefill 200 → 255 ms")
+    assert lines[1].startswith("  what moved: prefill 200 → 286 ms")
     assert lines[2] == "  what differs: software.vllm_version: 0.32.0 → 0.33.0"
     assert lines[3].startswith("  baseline: run base (aaaaaaaaa")
     assert lines[4] == "  commits: aaaaaaaaa..bbbbbbbbb (git log --oneline aaaaaaaaa..bbbbbbbbb)"

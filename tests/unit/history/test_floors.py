@@ -51,7 +51,7 @@ def test_floors_are_filed_by_the_identity_of_the_machine() -> None:
 def test_a_learnt_floor_is_shown_and_used(tmp_path: Path) -> None:
     key = floor_hardware(BASE.cells[0].environment, IdentitySpec())
     learn_floors(tmp_path, key, "chat", {"ttft_p50": [0.30, -0.30] * 6})
-    head = made_up("head", Truth(seed=2, slower="fp8", ttft=1.25))
+    head = made_up("head", Truth(seed=2, slower="fp8", ttft=1.4))
     one = compared(head, BASE, rules=Rules(floors=read_floors(tmp_path))).of(SLOWER)
     assert one is not None
     assert one.comparison.allowed_by == "noise floor"

@@ -22,7 +22,16 @@ def rows(report: Report) -> dict[str, LadderRow]:
 def test_a_regression_is_the_headline_with_its_size() -> None:
     report = build_report(slower_run(), compared(slower_run(), base_run()))
     assert report.headline is Headline.REGRESSED
-    assert report.sentence.startswith("ttft_p50[fp8-chat] by +2")
+    assert report.sentence.startswith("ttft_p50[fp8-chat] by +4")
+
+
+def test_a_regression_that_no_test_fails_on_is_said_to_be_seen_only() -> None:
+    told = compared(slower_run(), base_run())
+    unseen = build_report(slower_run(), told, ended={"passed": ["fine"]})
+    assert unseen.headline is Headline.REGRESSED
+    assert unseen.sentence.endswith("so the exit code does not say it)")
+    failed = build_report(slower_run(), told, ended={"passed": ["fine"], "failed": ["ttft_p50 regressed"]})
+    assert "exit code" not in failed.sentence
 
 
 def test_a_broken_lab_comes_before_everything() -> None:
@@ -187,7 +196,7 @@ def test_distributions_are_of_gating_medians_on_both_sides() -> None:
 def test_the_worst_comparison_comes_first() -> None:
     report = build_report(slower_run(), compared(slower_run(), base_run()))
     assert report.gating[0].name == "ttft_p50 of fp8 under chat"
-    assert [row.comparison.change for row in report.gating].count(Change.REGRESSED) == 1
+    assert [row.comparison.change for row in report.gating].count(Change.REGRESSED) == 2
     assert all(not row.comparison.gating for row in report.others)
 
 

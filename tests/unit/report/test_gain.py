@@ -27,9 +27,9 @@ def test_less_time_is_a_gain() -> None:
 def test_the_interval_joins_both_sides_and_the_boots() -> None:
     found = gain(rate(160.0, 152.0, 168.0), rate(40.0, 36.0, 44.0))
     assert found is not None
-    # up: the head's upper end, the base's lower one, and 1.96 sqrt(2) 2 % for two boots
-    up = math.sqrt(math.log(168 / 160) ** 2 + math.log(40 / 36) ** 2 + (1.96 * math.sqrt(2) * 0.02) ** 2)
-    down = math.sqrt(math.log(160 / 152) ** 2 + math.log(44 / 40) ** 2 + (1.96 * math.sqrt(2) * 0.02) ** 2)
+    # up: the head's upper end, the base's lower one, and 1.96 sqrt(2) 3 % for two boots
+    up = math.sqrt(math.log(168 / 160) ** 2 + math.log(40 / 36) ** 2 + (1.96 * math.sqrt(2) * 0.03) ** 2)
+    down = math.sqrt(math.log(160 / 152) ** 2 + math.log(44 / 40) ** 2 + (1.96 * math.sqrt(2) * 0.03) ** 2)
     assert found.high == pytest.approx(4.0 * math.exp(up))
     assert found.low == pytest.approx(4.0 * math.exp(-down))
 

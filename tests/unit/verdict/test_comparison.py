@@ -3,12 +3,13 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.unit.verdict.making import THROTTLED, WORK, boots, prompts, side
 from vllm_perf.verdict.comparison import aa_log_ratios, compare_metric, compare_sides, overall
-from vllm_perf.verdict.noise import NoiseFloor
+from vllm_perf.verdict.noise import GPU_BOOTS, NoiseFloor
 from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.side import Side, Work
 from vllm_perf.verdict.types import Change, Comparison
@@ -178,10 +179,15 @@ def test_a_single_pair_with_wild_requests_is_inconclusive() -> None:
     assert compared.change is Change.INCONCLUSIVE
 
 
-def test_a_single_pair_on_a_learnt_quiet_machine_tells_five_percent() -> None:
+@pytest.mark.parametrize(("learnt", "change"), [(12, Change.INCONCLUSIVE), (200, Change.REGRESSED)])
+def test_a_single_pair_tells_four_percent_after_a_long_quiet_past_only(learnt: int, change: Change) -> None:
+    quiet = Policy(floors={"ttft_p50": NoiseFloor(log_ratios=(0.004, -0.004) * (learnt // 2))})
+    assert compare_metric("ttft_p50", [side(200)], [side(208)], quiet).change is change
+
+
+def test_a_single_pair_ten_percent_apart_is_regressed_after_a_short_quiet_past() -> None:
     quiet = Policy(floors={"ttft_p50": NoiseFloor(log_ratios=(0.004, -0.004) * 6)})
-    compared = compare_metric("ttft_p50", [side(200)], [side(210)], quiet)
-    assert compared.change is Change.REGRESSED
+    assert compare_metric("ttft_p50", [side(200)], [side(220)], quiet).change is Change.REGRESSED
 
 
 @pytest.mark.parametrize("which", ["base", "head"])
@@ -310,3 +316,53 @@ def test_a_stall_in_one_repetition_is_no_slower_tail(policy: Policy) -> None:
     assert stalled.change is Change.INCONCLUSIVE
     steady = compare_metric("ttft_p95", [_repeated(105, 0.006)], [_repeated(160, 0.008)], policy)
     assert steady.change is Change.REGRESSED
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(floors={"ttft_p50": FLOOR})], ids=["assumed", "learnt"])
+def test_a_whole_burst_that_came_late_is_no_slower_median(policy: Policy) -> None:
+    # Every prompt a fifth slower, which prompt by prompt looks certain; but so far apart are repetitions.
+    def repeated(factor: float, spread: float) -> Side:
+        times = {f"p{number}": factor * (100.0 + number) for number in range(32)}
+        work = replace(WORK, sent=96)
+        return side(
+            116.0 * factor,
+            by_prompt={"ttft": times},
+            spread={"ttft_p50": spread},
+            work=work,
+            at_once=32,
+            repetitions=3,
+        )
+
+    wavering = compare_metric("ttft_p50", [repeated(1.0, 0.1)], [repeated(1.2, 0.1)], policy)
+    assert wavering.change is Change.INCONCLUSIVE
+    steady = compare_metric("ttft_p50", [repeated(1.0, 0.01)], [repeated(1.2, 0.01)], policy)
+    assert steady.change is Change.REGRESSED
+
+
+@pytest.mark.parametrize(("sent", "repetitions", "gating"), [(128, 1, False), (256, 1, True), (128, 2, True)])
+def test_two_bursts_that_were_sent_once_never_turn_red(sent: int, repetitions: int, gating: bool) -> None:
+    load: dict[str, Any] = {
+        "work": replace(WORK, sent=sent),
+        "at_once": 64,
+        "repetitions": repetitions,
+        "spread": {"ttft_p50": 0.001},
+    }
+    one = compare_metric("ttft_p50", [side(200, **load)], [side(300, **load)], POLICY)
+    assert (one.change, one.gating) == (Change.REGRESSED, gating)
+    assert ("128 requests at 64 at once, sent once, are 2 bursts" in one.reason) is not gating
+
+
+def test_pairs_of_boots_that_sent_two_bursts_are_judged() -> None:
+    # Three pairs show what bursts waver by themselves.
+    load: dict[str, Any] = {"work": replace(WORK, sent=128), "at_once": 64}
+    base, head = [side(200, **load)] * 3, [side(ttft, **load) for ttft in (299, 300, 301)]
+    assert compare_metric("ttft_p50", base, head, POLICY).gating
+
+
+def test_first_tokens_are_assumed_to_waver_more_than_the_rest_on_real_hardware() -> None:
+    on_gpu = Policy(boots=GPU_BOOTS)
+    first = compare_metric("ttft_p50", [side(200)], [side(230)], on_gpu)
+    rest = compare_metric("tpot_p50", [side()], [side(tpot_ms=23)], on_gpu)
+    assert (first.change, rest.change) == (Change.INCONCLUSIVE, Change.REGRESSED)
+    assert "boots assumed to differ by 7.0 %" in first.reason
+    assert "boots assumed to differ by 3.0 %" in rest.reason

@@ -30,6 +30,16 @@ def test_the_floor_of_more_pairs_is_lower() -> None:
     assert floor.share(4) == pytest.approx(math.expm1(1.96 * 0.01))
 
 
+def test_a_short_quiet_past_is_believed_by_halves() -> None:
+    # 6 learnt pairs against what counts as 6 assumed ones: the mean of their variances.
+    floor = NoiseFloor(log_ratios=(0.01, -0.01) * 3)
+    assert floor.cautious_sigma(0.02) == pytest.approx(math.sqrt((0.01**2 + 2 * 0.02**2) / 2))
+
+
+def test_a_noisy_past_is_believed_at_once() -> None:
+    assert NoiseFloor(log_ratios=(0.08, -0.08) * 2).cautious_sigma(0.02) == pytest.approx(0.08)
+
+
 def test_a_floor_of_nothing_learnt_is_refused() -> None:
     with pytest.raises(ValueError, match="no A/A pairs"):
         _ = NoiseFloor(log_ratios=()).sigma

@@ -35,6 +35,14 @@ def test_error_within_a_pair_is_that_of_its_batches() -> None:
     assert stats.batch_error(np.ones(16), head) == pytest.approx(1.1547 / 2, rel=1e-4)
 
 
+def test_batches_are_no_smaller_than_what_is_always_under_way() -> None:
+    # The same ratios in batches of 8 differ by nothing, and 32 at once of 64 are too few batches.
+    head = np.exp(np.tile(np.repeat([0.0, 2.0], 4), 8))
+    assert stats.batch_error(np.ones(64), head, 8) == pytest.approx(0.0, abs=1e-12)
+    assert stats.batch_error(np.ones(64), head, 32) is None
+    assert stats.resampled_error(np.ones(64), head, 0.95, 32) is None
+
+
 def test_error_within_a_pair_needs_four_batches() -> None:
     assert stats.batch_error(np.ones(15), np.ones(15)) is None
     assert stats.resampled_error(np.ones(15), np.ones(15), 0.95) is None
