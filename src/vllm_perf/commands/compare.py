@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from vllm_perf.report.jsonable import comparison_json
 from vllm_perf.report.markdown import markdown
 from vllm_perf.report.terminal import print_report
 from vllm_perf.spec.history import HistorySpec
+from vllm_perf.verdict.policy import RUN_ALLOWED, Policy
 from vllm_perf.verdict.types import Change
 
 SAME, REGRESSED, NO_VERDICT, USAGE = 0, 1, 10, 2
@@ -35,16 +37,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--json", action="store_true", help="print one JSON object")
     shape.add_argument("--markdown", action="store_true", help="print Markdown for a job summary")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page")
+    parser.add_argument(
+        "--allowed",
+        type=float,
+        default=RUN_ALLOWED,
+        metavar="SHARE",
+        help="change nobody minds (%(default)s)",
+    )
     parser.add_argument("--all", action="store_true", help="also show the metrics that cannot turn red")
     parser.epilog = "exit code: 0 same or improved, 1 regressed, 10 no verdict, 2 usage"
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print; the exit code is the verdict."""
+    if not 0 <= args.allowed < math.inf:
+        print(f"vllm-perf compare: --allowed: {args.allowed:g} is no share (0.05 is 5 %)", file=sys.stderr)
+        return USAGE
     store, policy = store_of(args), policy_of(args)
     try:
         head = load_named(store, args.head, Path.cwd())
-        comparison = compare_named(store, args.base, head, policy)
+        comparison = compare_named(store, args.base, head, policy, args.allowed)
     except StoreError as error:
         print(f"vllm-perf compare: {error}", file=sys.stderr)
         return USAGE
@@ -60,8 +72,10 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(comparison)
 
 
-def compare_named(store: Store, base: str, head: RunRecord, policy: HistorySpec) -> RunComparison:
-    """Compare ``head`` with the run (or commit) that ``base`` names.
+def compare_named(
+    store: Store, base: str, head: RunRecord, policy: HistorySpec, allowed: float = RUN_ALLOWED
+) -> RunComparison:
+    """Compare ``head`` with the run (or commit) that ``base`` names; ``allowed`` is the share nobody minds.
 
     Raises:
         StoreError: ``base`` names nothing, or cannot be read.
@@ -70,7 +84,7 @@ def compare_named(store: Store, base: str, head: RunRecord, policy: HistorySpec)
     if len(where.runs) and all(run.run_id == head.run_id for run, _ in where.lineage.ordered(where.runs)):
         raise StoreError(f"'{base}' is the same run as the head, {head.run_id}")
     baselines = find_baselines(where.runs, head, lineage=where.lineage, policy=policy)
-    rules = Rules(floors=read_floors(store.directory), history=policy)
+    rules = Rules(policy=Policy(allowed=allowed), floors=read_floors(store.directory), history=policy)
     return compare_run(head, baselines, lambda entry: where.load(store, entry), rules, where.warnings)
 
 

@@ -12,6 +12,7 @@ import pytest
 from vllm_perf.pytest_plugin.contradictions import refuse_contradictions
 from vllm_perf.pytest_plugin.gate_options import GateChoice, read_gate
 from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT, Client
+from vllm_perf.verdict.policy import RUN_ALLOWED
 
 Profile = Literal["quick", "full"]
 FailOn = Literal["regression", "inconclusive", "never"]
@@ -67,7 +68,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("workloads-file", "value", "fixtures/workloads.toml", "where workloads are described"),
     Option("budgets-dir", "value", "fixtures/budgets", "folder of budgets, one file a kind of hardware"),
     Option("policy-file", "value", "fixtures/history.toml", "which parts must match for a comparison"),
-    Option("allowed-change", "value", "0.02", "share by which a metric may get worse (0.02 is 2 %)"),
+    Option(
+        "allowed-change",
+        "value",
+        str(RUN_ALLOWED),
+        "share by which a metric may get worse (0.02 is 2 %)",
+    ),
     Option("lock-wait", "value", "3600", "seconds to wait for another session's engine"),
     Option("resume", "flag", False, "take over cells that an interrupted run of the same work finished"),
     Option("download", "flag", False, "let vLLM download a model that is not on this machine"),

@@ -17,6 +17,7 @@ from vllm_perf.history.environment import Hardware
 from vllm_perf.history.git import Suite
 from vllm_perf.history.record import SeriesStatus
 from vllm_perf.history.store import Store
+from vllm_perf.pytest_plugin.options import OPTIONS
 
 
 @pytest.fixture
@@ -50,6 +51,22 @@ def test_compare_says_regressed_and_exits_1(history: Path, capsys: pytest.Captur
     assert (code, err) == (1, "")
     assert out.splitlines()[-1].startswith("REGRESSED: ttft_p50[fp8-chat]")
     assert "--perf-baseline 0000" in out
+
+
+def test_compare_allows_what_the_suite_does_unless_told_otherwise(
+    history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = compare(capsys, history, "0000", "2222", "--json")
+    gating = [one for one in json.loads(out)["series"] if one["metric"] == "ttft_p50"]
+    assert {one["allowed"] for one in gating} == {float(suites_default())}
+    assert compare(capsys, history, "0000", "2222", "--allowed", "0.9")[0] != 1
+    code, _, err = compare(capsys, history, "0000", "2222", "--allowed", "-1")
+    assert code == 2
+    assert "--allowed: -1 is no share" in err
+
+
+def suites_default() -> str:
+    return str(next(option.default for option in OPTIONS if option.name == "allowed-change"))
 
 
 def test_compare_without_enough_pairs_is_no_verdict(
