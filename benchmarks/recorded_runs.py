@@ -51,6 +51,8 @@ BENCH = Bench(
     suite=Suite(),
     progress=lambda *_: None,
 )
+# Else it would be taken for a real server that someone else runs, and compared as one.
+GOLDEN = "0+golden"
 # What a boot, and a request within it, vary by.
 GOLDEN_NOISE = {"boot_sigma": 0.005, "request_sigma": 0.03, "autocorrelation": 0.5}
 
@@ -58,7 +60,7 @@ GOLDEN_NOISE = {"boot_sigma": 0.005, "request_sigma": 0.03, "autocorrelation": 0
 def simulated(side: Side, number: int) -> RunRecord:
     """Return the record of one boot of ``noise_model``: a sample a request, with its chunks."""
     nobody = Target(base_url="http://127.0.0.1:9/v1", model="golden")
-    engine, runs = Engine(spec=ENGINE, target=nobody), [run_of(side)]
+    engine, runs = Engine(spec=ENGINE, target=nobody, vllm_version=GOLDEN), [run_of(side)]
     where = describe.environment(engine, SIMULATED, runs, BENCH.hardware, BENCH.suite)
     series, _ = describe.series(ENGINE.name, runs, SIMULATED, ())
     cell = describe.cell(engine, SIMULATED.name, where, runs, {})
@@ -69,7 +71,7 @@ def measured(profile: Profile, number: int) -> RunRecord:
     """Boot the golden engine with noise of its own, measure it as the suite measures an engine."""
     with GoldenServer(profile, noise=Noise(boot=number, **GOLDEN_NOISE)) as server:
         target = Target(base_url=server.base_url, model="golden", name=ENGINE.name)
-        engine = Engine(spec=ENGINE, target=target)
+        engine = Engine(spec=ENGINE, target=target, vllm_version=GOLDEN)
         found = measure_cell(BENCH, engine, MEASURED, counter_for(target))
     assert found.cell is not None
     return RunRecord(

@@ -20,8 +20,9 @@ from vllm_perf.report.html import html
 from vllm_perf.report.jsonable import comparison_json
 from vllm_perf.report.markdown import markdown
 from vllm_perf.report.terminal import print_report
+from vllm_perf.spec.comparison import RUN_ALLOWED
 from vllm_perf.spec.history import HistorySpec
-from vllm_perf.verdict.policy import RUN_ALLOWED, Policy
+from vllm_perf.verdict.policy import Policy
 from vllm_perf.verdict.types import Change
 
 SAME, REGRESSED, NO_VERDICT, USAGE = 0, 1, 10, 2

@@ -26,12 +26,16 @@ from vllm_perf.history.store import Store, StoreError
 from vllm_perf.verdict.types import Change
 
 HISTORY = ".vllm-perf/history"
-# One boot against one boot tells a change of 10 %, not one of 2 %: that is the gate's business.
+# One boot against one boot tells a change of 10 % at best, not one of 2 %: that is the gate's business.
 ALLOWED = "0.10"
 # The machine was not free; that says nothing about what is to be deployed.
 IN_USE = ("LAB_BUSY", "GPU_FOREIGN_PROCESS")
 KINDS = {"NoVerdict": "no verdict", "LabBroken": "lab broken"}
 SHOWN = 8
+TO_KNOW = (
+    "to know: teach this machine's noise floor (vllm-perf gate with the same engine twice), or say what change"
+    " you would mind (--perf-allowed-change 0.2)"
+)
 
 
 class Word(StrEnum):
@@ -117,7 +121,8 @@ def _compared(judged: Sequence[Judged], tails: Sequence[str]) -> Answer:
     unknown = tuple(f"{one.key}: {one.reason}" for one in judged if one.change in (None, Change.INCONCLUSIVE))
     if unknown or not judged:
         nothing = ("there is no good record of this machine to compare with; this run is one now",)
-        return Answer(word=Word.DONT_KNOW, reasons=("every budget holds, but", *(unknown or nothing)))
+        why = (*unknown, TO_KNOW) if unknown else nothing
+        return Answer(word=Word.DONT_KNOW, reasons=("every budget holds, but", *why))
     notes = (f"slower in this one boot, which decides nothing: {', '.join(tails)}",) if tails else ()
     reasons = ("every budget holds, and nothing is slower", *(one.reason for one in judged), *notes)
     return Answer(word=Word.GO, reasons=reasons)

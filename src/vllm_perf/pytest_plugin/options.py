@@ -12,7 +12,7 @@ import pytest
 from vllm_perf.pytest_plugin.contradictions import refuse_contradictions
 from vllm_perf.pytest_plugin.gate_options import GateChoice, read_gate
 from vllm_perf.spec.client import CLIENTS, DEFAULT_CLIENT, Client
-from vllm_perf.verdict.policy import RUN_ALLOWED
+from vllm_perf.spec.comparison import RUN_ALLOWED
 
 Profile = Literal["quick", "full"]
 FailOn = Literal["regression", "inconclusive", "never"]

@@ -4,7 +4,9 @@
 from collections.abc import Mapping, Sequence
 
 from vllm_perf.history.compare import Compared, RunComparison
+from vllm_perf.metrics.table import METRICS
 from vllm_perf.report.model import Headline
+from vllm_perf.verdict.evidence import SHOWN_ONLY
 from vllm_perf.verdict.types import BudgetVerdict, Change, Status
 
 Budgets = Mapping[tuple[str, str], Sequence[BudgetVerdict]]
@@ -110,7 +112,16 @@ def _undecided(comparison: RunComparison | None, budgets: Sequence[BudgetVerdict
         single = all(one.comparison.pairs == 1 for one in open_ones)
         how = " (`vllm-perf gate` measures both sides again and again)" if single else ""
         told.append(f"{_count(len(open_ones), 'comparison')} undecided{more}{how}")
-    return "; ".join(told[:3])
+    return "; ".join(told[:3]) or _unjudged(comparison)
+
+
+def _unjudged(comparison: RunComparison | None) -> str:
+    """Say why nothing that was compared could have turned red."""
+    compared = comparison.compared if comparison else ()
+    gating = {metric.name for metric in METRICS if metric.gating}
+    reasons = [one.comparison.reason for one in compared if one.key.metric in gating]
+    why = next((reason for reason in reasons if SHOWN_ONLY in reason), "")
+    return f"nothing could be judged; {SHOWN_ONLY}{why.partition(SHOWN_ONLY)[2]}" if why else ""
 
 
 def _count(count: int, word: str, plural: str = "") -> str:

@@ -22,6 +22,8 @@ BY_VALUE = "value by value"
 OWN_NOISE_PAIRS = 3
 # Of fewer waves of a closed loop, sent once, nobody can say how the next ones would differ.
 MIN_WAVES = 4
+# How the sentence of a metric begins that cannot turn red.
+SHOWN_ONLY = "shown, not judged: "
 # Student's quantiles with more degrees of freedom are the normal ones to a percent.
 AS_GOOD_AS_KNOWN = 200
 
@@ -141,7 +143,7 @@ def _one_burst(base: Sequence[Side], head: Sequence[Side]) -> str | None:
         waves = side.work.sent / side.at_once
         if side.at_once > 1 and side.repetitions == 1 and waves < MIN_WAVES:
             return (
-                f"shown, not judged: {side.work.sent} requests at {side.at_once} at once, sent once, are"
+                f"{SHOWN_ONLY}{side.work.sent} requests at {side.at_once} at once, sent once, are"
                 f" {waves:.3g} bursts; give the workload repetitions, or at least {MIN_WAVES} times as many"
                 " requests as run at once"
             )
@@ -156,7 +158,7 @@ def _few_requests(metric: str, base: Sequence[Side], head: Sequence[Side]) -> st
     sent = min(sum(side.work.sent for side in sides) for sides in (base, head))
     if sent >= needed:
         return None
-    return f"shown, not judged: {metric} needs {needed} requests a side, {sent} were sent"
+    return f"{SHOWN_ONLY}{metric} needs {needed} requests a side, {sent} were sent"
 
 
 def evidence(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Policy) -> Evidence | str:
@@ -195,7 +197,7 @@ def _prior(metric: str, base: Sequence[Side], head: Sequence[Side], policy: Poli
     within = math.fsum(one.error**2 for one in found) / len(found)
     df = math.fsum(one.df for one in found)
     if floor is not None:
-        learnt = floor.cautious_sigma(policy.boots.of(metric))
+        learnt = floor.cautious_sigma
         calm = within <= learnt**2 or math.isinf(df)
         sigma = learnt if calm else math.sqrt(within)
         return stats.Prior(sigma=sigma, df=float(floor.weight + ASSUMED_PAIRS) if calm else df)

@@ -12,8 +12,8 @@ from typing import Any
 MAX_WEIGHT = 12
 # A pair further out than this many robust deviations is pulled in: one stalled host is not the floor.
 CLIP = 3.0
-# What is assumed of boots goes on counting as much as this many A/A pairs. A dozen pairs of one quiet hour
-# have not met the moment in which the host takes the CPU away (docs/results/alarm-rates.md: what that costs).
+# A learnt floor is mixed with this many pairs of steady boots: a dozen pairs of one quiet hour have not met the
+# moment in which the host takes the CPU away (docs/results/alarm-rates.md: what that costs).
 ASSUMED_PAIRS = 6
 NORMAL_CONSISTENCY = 1.4826
 KEPT = 200
@@ -73,14 +73,16 @@ class NoiseFloor:
         """Return the degrees of freedom it brings to a comparison."""
         return min(len(self.log_ratios), MAX_WEIGHT)
 
-    def cautious_sigma(self, boot_sigma: float) -> float:
+    @property
+    def cautious_sigma(self) -> float:
         """Return the standard deviation for single boots, which cannot show how noisy today is.
 
-        Formula: sqrt((n sigma^2 + 6 * 2 boot_sigma^2) / (n + 6)), the mean of a scaled inverse chi-square
-        prior worth 6 pairs with ``n`` learnt ones; never below sigma: a noisy past is believed at once.
+        Formula: sqrt((n sigma^2 + 6 * 2 * 2 %^2) / (n + 6)), the mean of a scaled inverse chi-square prior
+        worth 6 pairs of steady boots with ``n`` learnt ones; never below sigma: a noisy past is believed at
+        once.
         """
         n = len(self.log_ratios)
-        assumed = 2 * boot_sigma**2
+        assumed = 2 * STEADY_BOOTS.rest**2
         mixed = (n * self.sigma**2 + ASSUMED_PAIRS * assumed) / (n + ASSUMED_PAIRS)
         return max(self.sigma, math.sqrt(mixed))
 

@@ -11,8 +11,6 @@ from vllm_perf.verdict.work import WorkKind
 
 # A standard deviation from fewer A/A pairs than this is itself mostly noise.
 LEARNT_PAIRS = 4
-# The change nobody minds between one run and another: what the suite and ``vllm-perf compare`` ask for.
-RUN_ALLOWED = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

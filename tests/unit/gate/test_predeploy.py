@@ -36,6 +36,7 @@ def one(change: Change | None) -> Judged:
         (0, (), (), Word.DONT_KNOW, "no good record of this machine"),
         (0, (), (one(Change.SAME), one(Change.REGRESSED)), Word.NO_GO, "it is regressed"),
         (0, (), (one(Change.SAME), one(Change.INCONCLUSIVE)), Word.DONT_KNOW, "it is inconclusive"),
+        (0, (), (one(Change.INCONCLUSIVE),), Word.DONT_KNOW, "teach this machine's noise floor"),
         (0, (), (one(Change.SAME), one(None)), Word.DONT_KNOW, "it is None"),
         (1, (UNSURE, SLOWER), (), Word.NO_GO, "ttft_p50[gpu-last-chat]: got slower"),
         (1, (), (), Word.NO_GO, "a test failed"),

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.history.builders import record, series
 from tests.unit.history.synthetic import Truth, made_up
 from tests.unit.report.samples import ORDER, base_run, compared, slower_run, verdict
-from vllm_perf.history.record import RunRecord, SeriesStatus
+from vllm_perf.history.record import Cell, RunRecord, SeriesStatus
 from vllm_perf.report.build import build_report
 from vllm_perf.report.model import Headline, LadderRow, Report
 from vllm_perf.verdict.types import Change, Status
@@ -32,6 +32,20 @@ def test_a_regression_that_no_test_fails_on_is_said_to_be_seen_only() -> None:
     assert unseen.sentence.endswith("so the exit code does not say it)")
     failed = build_report(slower_run(), told, ended={"passed": ["fine"], "failed": ["ttft_p50 regressed"]})
     assert "exit code" not in failed.sentence
+
+
+def test_a_run_of_which_nothing_could_be_judged_says_why() -> None:
+    def burst(one: RunRecord) -> RunRecord:
+        def at_once(cell: Cell) -> Cell:
+            asked = replace(cell.environment.workload, concurrency=100)
+            return replace(cell, environment=replace(cell.environment, workload=asked))
+
+        return replace(one, cells=tuple(at_once(cell) for cell in one.cells))
+
+    report = build_report(burst(slower_run()), compared(burst(slower_run()), burst(base_run())))
+    assert report.headline is Headline.UNKNOWN
+    assert report.sentence.startswith("nothing could be judged; shown, not judged: ")
+    assert "at 100 at once, sent once" in report.sentence
 
 
 def test_a_broken_lab_comes_before_everything() -> None:

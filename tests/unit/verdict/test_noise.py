@@ -31,13 +31,13 @@ def test_the_floor_of_more_pairs_is_lower() -> None:
 
 
 def test_a_short_quiet_past_is_believed_by_halves() -> None:
-    # 6 learnt pairs against what counts as 6 assumed ones: the mean of their variances.
+    # 6 learnt pairs against what counts as 6 of steady boots (2 %): the mean of their variances.
     floor = NoiseFloor(log_ratios=(0.01, -0.01) * 3)
-    assert floor.cautious_sigma(0.02) == pytest.approx(math.sqrt((0.01**2 + 2 * 0.02**2) / 2))
+    assert floor.cautious_sigma == pytest.approx(math.sqrt((0.01**2 + 2 * 0.02**2) / 2))
 
 
 def test_a_noisy_past_is_believed_at_once() -> None:
-    assert NoiseFloor(log_ratios=(0.08, -0.08) * 2).cautious_sigma(0.02) == pytest.approx(0.08)
+    assert NoiseFloor(log_ratios=(0.08, -0.08) * 2).cautious_sigma == pytest.approx(0.08)
 
 
 def test_a_floor_of_nothing_learnt_is_refused() -> None:
