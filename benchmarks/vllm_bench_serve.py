@@ -7,7 +7,8 @@
 
 The same prompts (each as one user message), concurrency and pinned output length; the server's prefix cache
 is reset before every block (start it with VLLM_SERVER_DEV_MODE=1), and the same warm-up goes before it.
-Prints the median of each metric over the rounds and their ratio. ``--python`` is an interpreter that has vLLM
+Prints the median of each metric over the rounds, their ratio, and every round's values, since rounds of one
+tool against one server may differ by more than the tools do. ``--python`` is an interpreter that has vLLM
 and pandas.
 """
 
@@ -156,6 +157,13 @@ def _table(found: Mapping[str, list[Figures]], options: argparse.Namespace) -> s
             for name in ("vllm-perf", "vllm bench serve")
         )
         lines.append(f"| {metric} | {ours:,.4g} | {theirs:,.4g} | {ours / theirs:.3f} |")
+    lines += ["", "Round by round:", "", "| metric | vllm-perf | vllm bench serve |", "|---|---|---|"]
+    for metric in METRICS:
+        each = (
+            ", ".join(f"{one[metric]:,.4g}" for one in found[name])
+            for name in ("vllm-perf", "vllm bench serve")
+        )
+        lines.append(f"| {metric} | {' | '.join(each)} |")
     return "\n".join(lines)
 
 

@@ -33,8 +33,8 @@ IN_USE = ("LAB_BUSY", "GPU_FOREIGN_PROCESS")
 KINDS = {"NoVerdict": "no verdict", "LabBroken": "lab broken"}
 SHOWN = 8
 TO_KNOW = (
-    "to know: teach this machine's noise floor (vllm-perf gate with the same engine twice), or say what change"
-    " you would mind (--perf-allowed-change 0.2)"
+    "to know: teach this machine's noise floor (vllm-perf gate with the same engine twice), or say what"
+    " change you would mind (--perf-allowed-change 0.2)"
 )
 
 

@@ -12,8 +12,8 @@ from typing import Any
 MAX_WEIGHT = 12
 # A pair further out than this many robust deviations is pulled in: one stalled host is not the floor.
 CLIP = 3.0
-# A learnt floor is mixed with this many pairs of steady boots: a dozen pairs of one quiet hour have not met the
-# moment in which the host takes the CPU away (docs/results/alarm-rates.md: what that costs).
+# A learnt floor is mixed with this many pairs of steady boots: a dozen pairs of one quiet hour have not met
+# the moment in which the host takes the CPU away (docs/results/alarm-rates.md: what that costs).
 ASSUMED_PAIRS = 6
 NORMAL_CONSISTENCY = 1.4826
 KEPT = 200
