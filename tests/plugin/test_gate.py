@@ -74,7 +74,7 @@ def test_a_percentile_of_too_few_requests_is_skipped_with_the_reason(sides: Proj
 
 
 def test_what_the_pairs_do_not_decide_is_no_verdict(sides: Project) -> None:
-    run = sides.run("--perf-gate", "quick..slow", "--perf-gate-max-minutes", "0.000001")
+    run = sides.run("--perf-gate", "quick..slow", "--perf-gate-max-minutes", "1e-9")
     assert run.code == 10, run.text
     assert len(run.ended("failed")) == 4
     assert "0 of at least 3 pairs measured" in next(iter(run.failures.values()))

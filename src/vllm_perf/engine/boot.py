@@ -34,6 +34,7 @@ from vllm_perf.engine.readiness import (
     TooLate,
     wait_until_ready,
 )
+from vllm_perf.engine.uninterrupted import uninterrupted
 from vllm_perf.spec.category import Category
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.files import EngineBook
@@ -81,14 +82,17 @@ def _boot_once(spec: EngineSpec, book: EngineBook, settings: BootSettings, progr
     golden = spec.platform == "golden"
     install = golden_install() if golden else find_install(spec.python)
     model, random_weights = (spec.model, False) if golden else _model(spec, book, settings)
-    process = _start(spec, install, model=model, random_weights=random_weights, settings=settings)
+    process: EngineProcess | None = None
     try:
+        with uninterrupted():
+            process = _start(spec, install, model=model, random_weights=random_weights, settings=settings)
         ready = _wait(spec, process, install, progress)
         engine = _describe(spec, process, ready, install)
         engine.random_weights = random_weights
         prove(engine, process.log_text())
     except BaseException:
-        process.stop(settings.stop_patience_s)
+        if process is not None:
+            process.stop(settings.stop_patience_s)
         raise
     return engine
 

@@ -54,42 +54,40 @@ class EngineProcess:
     ) -> "EngineProcess":
         """Start ``argv``; all output goes to ``log_path``, never to a pipe that could fill up.
 
+        The note is written first: a session that is killed at any moment leaves no process without one.
+
         Raises:
             OSError: the interpreter cannot be run.
         """
         log_path.parent.mkdir(parents=True, exist_ok=True)
-        with log_path.open("wb") as log:
-            popen = subprocess.Popen(
-                list(argv),
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        process = cls(
+        note = _note(name, env[OWNER_VARIABLE], port, log_path)
+        note.write()
+        try:
+            with log_path.open("wb") as log:
+                popen = subprocess.Popen(
+                    list(argv),
+                    env=dict(env),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError:
+            note.remove()
+            raise
+        return cls(
             name=name,
             argv=tuple(argv),
-            token=env[OWNER_VARIABLE],
+            token=note.token,
             port=port,
             log_path=log_path,
             popen=popen,
             redact=secrets_of(argv, env),
         )
-        process.note().write()
-        return process
 
     def note(self) -> LiveNote:
         """Return the note that lets a later session clean up after this one."""
-        return LiveNote(
-            token=self.token,
-            engine=self.name,
-            group=self.popen.pid,
-            port=self.port,
-            owner_pid=os.getpid(),
-            owner_created=psutil.Process().create_time(),
-            log_path=str(self.log_path),
-        )
+        return _note(self.name, self.token, self.port, self.log_path)
 
     def look(self) -> int | None:
         """Record the descendants; return the exit code, or ``None`` while the server runs."""
@@ -122,3 +120,14 @@ class EngineProcess:
         redact_file(self.log_path, self.redact)
         self.note().remove()
         return killed
+
+
+def _note(name: str, token: str, port: int, log_path: Path) -> LiveNote:
+    return LiveNote(
+        token=token,
+        engine=name,
+        port=port,
+        owner_pid=os.getpid(),
+        owner_created=psutil.Process().create_time(),
+        log_path=str(log_path),
+    )

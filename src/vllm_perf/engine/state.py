@@ -23,15 +23,18 @@ def state_folder() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveNote:
-    """A running engine: its mark, its process group and the session that owns it."""
+    """A running engine, or one about to run: its mark and the session that owns it.
+
+    ``group`` is in notes of earlier versions only.
+    """
 
     token: str
     engine: str
-    group: int
     port: int
     owner_pid: int
     owner_created: float
     log_path: str
+    group: int = 0
 
     @property
     def path(self) -> Path:
@@ -41,7 +44,10 @@ class LiveNote:
     def write(self) -> None:
         """Leave the note, so that a later session can clean up after a killed one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(asdict(self)))
+        # Whole or not at all: another session takes a note that it cannot read for a dead writer's.
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(self)))
+        part.replace(self.path)
 
     def remove(self) -> None:
         """Take the note away: the engine is gone."""
