@@ -109,6 +109,10 @@ class Finished:
         return {name.removesuffix("]").rsplit(":", 1)[1] for name in self.ended(how)}
 
 
+def _heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @dataclass(slots=True)
 class Project:
     """A project in a folder of its own; ``env`` keeps its locks and notes away from everybody else's."""
@@ -185,6 +189,8 @@ class Project:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            # A shell's background job ignores Ctrl-C, and hands that on to all that it starts.
+            preexec_fn=_heed_ctrl_c,
         )
 
     def _words(self, args: tuple[str, ...], paths: tuple[str, ...], golden: bool) -> tuple[Path, list[str]]:
