@@ -17,6 +17,7 @@ from vllm_perf.lab.machine import Machine
 from vllm_perf.lab.measure import Bench, measure_cell
 from vllm_perf.load.counting import counter_for
 from vllm_perf.load.sample import RequestSample, Run
+from vllm_perf.spec.comparison import GOLDEN_MARK
 from vllm_perf.spec.engine import EngineSpec
 from vllm_perf.spec.target import Target
 from vllm_perf.spec.workload import WorkloadSpec
@@ -52,7 +53,7 @@ BENCH = Bench(
     progress=lambda *_: None,
 )
 # Else it would be taken for a real server that someone else runs, and compared as one.
-GOLDEN = "0+golden"
+GOLDEN = f"0{GOLDEN_MARK}"
 # What a boot, and a request within it, vary by.
 GOLDEN_NOISE = {"boot_sigma": 0.005, "request_sigma": 0.03, "autocorrelation": 0.5}
 

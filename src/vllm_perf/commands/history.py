@@ -19,13 +19,12 @@ from vllm_perf.history.record import SeriesKey
 from vllm_perf.history.reference import is_named, load_named
 from vllm_perf.history.store import Contents, Store, StoreError
 from vllm_perf.history.trend import trends
-from vllm_perf.metrics.table import METRICS
+from vllm_perf.metrics.table import GATING
 from vllm_perf.report.build import build_report
 from vllm_perf.report.history_text import run_json, run_lines, trend_json, trend_lines
 from vllm_perf.report.terminal import print_report
 
 USAGE = 2
-GATING = frozenset(metric.name for metric in METRICS if metric.gating)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from vllm_perf.golden.records import Record
 from vllm_perf.golden.render import dumps, error_body, whole
 from vllm_perf.golden.tokenizer import Tokenizer
 from vllm_perf.golden.wire import Connection, Request
+from vllm_perf.spec.comparison import GOLDEN_MARK
 
 GENERATION = ("/v1/chat/completions", "/v1/completions")
 GUARDED = ("/v1", "/v2", "/inference", "/cohere")
@@ -24,7 +25,7 @@ NOT_FOUND = b'{"detail":"Not Found"}'
 WRONG_METHOD = b'{"detail":"Method Not Allowed"}'
 UNAUTHORIZED = b'{"error":"Unauthorized"}'
 JSON = "application/json"
-VERSION = "0.32.0+golden"
+VERSION = f"0.32.0{GOLDEN_MARK}"
 
 Plain = tuple[int, bytes, str]
 

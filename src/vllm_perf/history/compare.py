@@ -13,6 +13,7 @@ from vllm_perf.history.floors import floor_hardware
 from vllm_perf.history.record import Cell, RunRecord, Series, SeriesKey, SeriesStatus
 from vllm_perf.history.sides import UNUSABLE, side_of
 from vllm_perf.metrics.table import BY_NAME
+from vllm_perf.spec.comparison import GOLDEN_MARK
 from vllm_perf.spec.history import HistorySpec
 from vllm_perf.verdict.comparison import compare_sides, overall
 from vllm_perf.verdict.noise import CPU_BOOTS, GPU_BOOTS, STEADY_BOOTS, BootNoise, NoiseBook
@@ -24,8 +25,6 @@ from vllm_perf.verdict.work import WorkKind
 # how much slower it gets is the very question.
 ARGUMENTS_MAY_CHANGE = frozenset({WorkKind.CACHE_HITS, WorkKind.PREEMPTIONS})
 Load = Callable[[RunEntry], RunRecord]
-# How the golden engine's answer to ``/version`` ends.
-GOLDEN_VERSION = "+golden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +102,7 @@ def boots_of(cell: Cell) -> BootNoise:
     """
     hardware, software = cell.environment.hardware, cell.environment.software
     if cell.facts.external:
-        golden = (software.vllm_version or "").endswith(GOLDEN_VERSION)
+        golden = (software.vllm_version or "").endswith(GOLDEN_MARK)
     else:
         golden = software.torch_version is None
     if golden:

@@ -157,6 +157,7 @@ METRICS: tuple[Metric, ...] = (
     _count("peak_in_flight", "requests", "higher", lambda run: float(run.peak_in_flight), "max"),
 )
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
+GATING = frozenset(metric.name for metric in METRICS if metric.gating)
 
 
 def find(name: str) -> Metric:

@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 from vllm_perf.history.compare import Compared, RunComparison
-from vllm_perf.metrics.table import METRICS
+from vllm_perf.metrics.table import GATING
 from vllm_perf.report.model import Headline
 from vllm_perf.verdict.evidence import SHOWN_ONLY
 from vllm_perf.verdict.types import BudgetVerdict, Change, Status
@@ -118,8 +118,7 @@ def _undecided(comparison: RunComparison | None, budgets: Sequence[BudgetVerdict
 def _unjudged(comparison: RunComparison | None) -> str:
     """Say why nothing that was compared could have turned red."""
     compared = comparison.compared if comparison else ()
-    gating = {metric.name for metric in METRICS if metric.gating}
-    reasons = [one.comparison.reason for one in compared if one.key.metric in gating]
+    reasons = [one.comparison.reason for one in compared if one.key.metric in GATING]
     why = next((reason for reason in reasons if SHOWN_ONLY in reason), "")
     return f"nothing could be judged; {SHOWN_ONLY}{why.partition(SHOWN_ONLY)[2]}" if why else ""
 
